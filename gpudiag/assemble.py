@@ -1,0 +1,411 @@
+"""Puts the public report together: every statement in it comes from here, and every output is drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpudiag import __version__
+from gpudiag.evidence.exhibit import Input
+from gpudiag.model import Citation, TraceEvent
+from gpudiag.plan import rfc3339
+from gpudiag.report import contract as c
+from gpudiag.rules.engine import Match, RuleResult
+from gpudiag.rules.rivals import judge_rivals
+from gpudiag.rules.schema import Rule
+from gpudiag.summary import summarise
+from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.facts.holder import alive_root, is_orphan
+from gpudiag.timeline.facts.reach import signal_name
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.ledger import Entry
+from gpudiag.timeline.lives import Life
+from gpudiag.timeline.order import SECOND
+from gpudiag.verdict import Verdict, is_leaving, judgement_order
+
+MAX_UNKNOWN = 5
+MAX_SAMPLES_PER_GPU = 2_000
+MAX_EVENTS = 500
+MAX_EVIDENCE = 12
+
+
+def assemble(
+    incident: Incident,
+    inputs: Sequence[Input],
+    verdict: Verdict,
+    plan: c.Plan,
+    facts: dict[str, list[Row]],
+    digest: str,
+) -> c.Report:
+    """The whole report."""
+    findings = tuple(_findings(incident, verdict))
+    actions = tuple(_action(incident, action, facts["reach"], facts["carrier"]) for action in incident.actions)
+    return c.Report(
+        tool=c.Tool(name="gpudiag", version=__version__, rules_digest=digest),
+        inputs=tuple(_input(item, incident) for item in inputs),
+        hosts=tuple(_host(incident, host) for host in incident.hosts()),
+        looks=tuple(_look(incident, n) for n in range(len(incident.looks))),
+        sources=tuple(_sources(incident)),
+        outcome=verdict.outcome,
+        summary=summarise(incident, verdict, plan, actions),
+        gpus=tuple(_gpu(incident, verdict, gpu.id) for gpu in incident.gpus.gpus),
+        families=tuple(_family(incident, verdict, family, facts["holder"]) for family in incident.families),
+        processes=tuple(_processes(incident, facts["reach"])),
+        actions=actions,
+        findings=findings,
+        unknown=tuple(_unknown(verdict)),
+        plan=plan,
+        samples=tuple(_samples(incident)),
+        events=tuple(_events(incident)),
+    )
+
+
+def _input(item: Input, incident: Incident) -> c.InputRef:
+    damage = [d for d in (*item.damage, *incident.parsed.damage) if d.input == item.id]
+    unique = dict.fromkeys((d.member, d.line, d.reason) for d in damage)
+    return c.InputRef(
+        id=item.id,
+        path=item.path,
+        kind=item.kind,
+        complete=item.complete and not damage,
+        damage=tuple(c.DamageRef(member=member, line=line, reason=reason) for member, line, reason in unique),
+    )
+
+
+def _host(incident: Incident, host: str) -> c.Host:
+    facts = {fact.name: fact.value for fact in incident.parsed.facts if fact.at.host == host}
+    look = incident.newest(host)
+    view = incident.views[look.id] if look is not None else None
+    namespace = "unknown"
+    if view is not None and view.own_namespace is not None:
+        namespace = "container" if view.own_namespace else "host"
+    return c.Host(
+        id=incident.host_id(host),
+        name=host,
+        boot_id=None,
+        driver_version=facts.get("driver_version"),
+        cuda_version=facts.get("cuda_version"),
+        privileged=None if view is None or view.user is None else view.user == "root",
+        pid_namespace=namespace,
+    )
+
+
+def _look(incident: Incident, number: int) -> c.LookRef:
+    look = incident.looks[number]
+    shown = next((f.value for f in incident.parsed.facts if f.at.look == look.id and f.name == "shown_time"), None)
+    time = rfc3339(look.start_ns)
+    return c.LookRef(
+        id=f"L{number + 1}",
+        host=incident.host_id(look.host),
+        time=time if time is not None else shown,
+        time_error_s=0.001 if time is not None else None,
+    )
+
+
+def _look_id(incident: Incident, look: str | None) -> str | None:
+    return next((f"L{n + 1}" for n, item in enumerate(incident.looks) if item.id == look), None)
+
+
+def _sources(incident: Incident) -> Iterator[c.SourceRef]:
+    seen: set[tuple[str, str | None, str, str, str | None]] = set()
+    for row in incident.parsed.coverage:
+        member = row.cited.input if row.cited is not None else "I1"
+        key = (member, _look_id(incident, row.at.look), row.source, row.outcome, row.because)
+        if key not in seen:
+            seen.add(key)
+            yield c.SourceRef(input=key[0], look=key[1], source=key[2], outcome=key[3], because=key[4])
+
+
+def _gpu(incident: Incident, verdict: Verdict, gpu_id: str) -> c.Gpu:
+    gpu = incident.gpus.get(gpu_id)
+    ledger = incident.ledgers.get(gpu_id)
+    return c.Gpu(
+        id=gpu.id,
+        host=incident.host_id(gpu.host),
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        total_mib=mib(gpu.total_mib),
+        used_mib=mib(ledger.figure.used_mib) if ledger is not None else None,
+        reserved_mib=mib(gpu.reserved_mib),
+        baseline_mib=None,
+        outcome=verdict.gpu_outcomes[gpu_id],
+        ledger=tuple(_ledger_entry(incident, verdict, e) for e in ledger.entries) if ledger is not None else (),
+    )
+
+
+def mib(value: float | None) -> float | None:
+    """A size as the report writes it: a tenth of a MiB is as fine as the tools print."""
+    return None if value is None else round(value, 1)
+
+
+def _ledger_entry(incident: Incident, verdict: Verdict, entry: Entry) -> c.LedgerEntry:
+    life = entry.life
+    return c.LedgerEntry(
+        kind=entry.kind,
+        whose=_whose(incident, verdict, life)
+        if life is not None
+        else ("system" if entry.kind == "driver" else "unknown"),
+        process=incident.process_id(life) if life is not None else None,
+        pid=life.pid if life is not None else None,
+        name=life.title if life is not None else None,
+        mib=mib(entry.mib),
+        held_by=tuple(p for heir in entry.held_by if (p := incident.process_id(heir)) is not None),
+        because=entry.because,
+    )
+
+
+def _whose(incident: Incident, verdict: Verdict, life: Life) -> str:
+    family = incident.family_of(life)
+    if family is None:
+        return "unknown"
+    if family.id in incident.aims.targets:
+        return "family"
+    if family.id in verdict.scope:
+        return "older_family" if incident.aims.targets else "family"
+    owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
+    if owners and family.user is not None:
+        return "other_tenant"
+    return "unknown"
+
+
+def _family(incident: Incident, verdict: Verdict, family: Family, holders: Sequence[Row]) -> c.Family:
+    holds: dict[str, float | None] = {}
+    for life in family.members:
+        for gpu, figure in incident.booked_now(life).items():
+            if figure is not None:
+                holds[gpu] = (holds.get(gpu) or 0.0) + figure
+            else:
+                holds.setdefault(gpu, None)
+    return c.Family(
+        id=family.id,
+        host=incident.host_id(family.host),
+        engine=family.engine,
+        root_pid=family.root_pid,
+        state=_state(incident, family, [row for row in holders if row["family"] == family.id]),
+        members=tuple(p for life in family.members if (p := incident.process_id(life)) is not None),
+        holds_mib={gpu: mib(figure) for gpu, figure in holds.items()},
+        outcome=verdict.family_outcomes[family.id],
+        primary=verdict.family_primary.get(family.id),
+    )
+
+
+def _state(incident: Incident, family: Family, rows: Sequence[Row]) -> str:
+    living = [life for life in family.members if incident.alive(life) is not False]
+    if any(row["in_kernel"] is True and not row["zombie"] for row in rows):
+        return "stuck"
+    if any(is_leaving(row) and row["listed"] for row in rows):
+        return "leaving"
+    if not living:
+        return "gone"
+    if any(is_orphan(incident, family, life) for life in living):
+        return "orphaned"
+    return "running" if alive_root(incident, family) is not False else "orphaned"
+
+
+def _processes(incident: Incident, reach: Sequence[Row]) -> Iterator[c.ProcessRef]:
+    by_process: dict[str, list[Row]] = {}
+    for row in reach:
+        by_process.setdefault(str(row["process"]), []).append(row)
+    for life in incident.census.lives:
+        process = incident.process_id(life)
+        if process is not None:
+            yield _process(incident, life, process, by_process.get(process, []))
+
+
+def _process(incident: Incident, life: Life, process: str, reach: Sequence[Row]) -> c.ProcessRef:
+    family = incident.family_of(life)
+    seen = list(life.sightings.values())[-1] if life.sightings else None
+    ppid = seen.first("ppid") if seen is not None else None
+    parent = incident.kinship.parent(life)
+    look = incident.newest(life.host)
+    state = seen.first("state") if seen is not None and seen.look is look else None
+    return c.ProcessRef(
+        id=process,
+        host=incident.host_id(life.host),
+        pid=life.pid,
+        start_time=rfc3339(life.start_ns),
+        start_ticks=life.start_ticks,
+        user=life.string("user"),
+        state=state if isinstance(state, str) else None,
+        name=life.title,
+        cmdline=life.cmdline,
+        role=family.role(life) if family is not None else None,
+        family=family.id if family is not None else None,
+        parent_pid=ppid if isinstance(ppid, int) else life.born_ppid,
+        parent_alive=incident.alive(parent) if parent is not None else None,
+        last_seen=_look_id(incident, seen.look.id) if seen is not None else None,
+        holds_mib={gpu: mib(figure) for gpu, figure in incident.booked_now(life).items()},
+        fate=tuple(_fate(row) for row in reach),
+    )
+
+
+def _fate(row: Row) -> c.Fate:
+    delivered = row["delivered"]
+    reached = "unknown" if delivered is None else ("yes" if delivered else "no")
+    certainty = "proven" if row["delivered_proven"] else "inferred"
+    return c.Fate(step=str(row["step"]), reached=reached, certainty=certainty, because=_fate_reason(row))
+
+
+def _fate_reason(row: Row) -> str:
+    tool, signal = row["tool"], row["signal"]
+    if row["ran"] is False:
+        return "the step never ran"
+    if row["delivered"] is True:
+        return f"{signal} reached it"
+    if row["permitted"] is False:
+        return f"{tool} was not permitted to signal it"
+    if row["selected"] is False and row["blind"] is True:
+        return f"{tool} could not see what it has open, as the user who ran it"
+    if row["selected"] is False and row["pattern"] is not None:
+        return f"the pattern {row['pattern']} does not match {row['matched_against'] or row['name']}"
+    if row["selected"] is False:
+        return f"{tool} did not select it"
+    return "the evidence does not tell"
+
+
+def _action(incident: Incident, action: ActionView, reach: Sequence[Row], carriers: Sequence[Row]) -> c.Action:
+    return c.Action(
+        id=action.id,
+        time=rfc3339(action.action.time_ns),
+        time_error_s=action.action.time_error_ns / SECOND if action.action.time_ns is not None else None,
+        text=action.action.text,
+        source=action.action.source,
+        exit_code=action.action.exit_code,
+        steps=tuple(_step(incident, action, step, reach, carriers) for step in action.steps),
+    )
+
+
+def _step(
+    incident: Incident, action: ActionView, step: StepView, reach: Sequence[Row], carriers: Sequence[Row]
+) -> c.ActionStep:
+    rows = [row for row in reach if row["step"] == step.id]
+    hit = sorted({_pid(r) for r in rows if r["selected"] and r["permitted"] is not False and r["ran"] is not False})
+    shells = [
+        r for r in carriers if r["step"] == step.id and r["matches"] and not r["execs"] and r["death_seen"] is not False
+    ]
+    selection = step.replay.selection
+    return c.ActionStep(
+        id=step.id,
+        text=step.replay.step.text,
+        tool=step.replay.tool,
+        signal=signal_name(step.replay.signal),
+        runs_on=incident.host_id(action.host),
+        ran={True: "yes", False: "no", None: "unknown"}[step.replay.ran],
+        because=step.replay.ran_because,
+        hit=tuple(hit),
+        missed=tuple(sorted({_pid(r) for r in rows if _missed(r)})),
+        collateral=tuple(sorted({_pid(r) for r in rows if _pid(r) in hit and r["other_family"] is True})),
+        hit_shells=tuple(dict.fromkeys(str(row["shell"]) for row in shells)),
+        not_permitted=tuple(sorted({_pid(r) for r in rows if r["permitted"] is False and r["selected"]})),
+        error=selection.error if selection is not None else None,
+        exit_code=step.printed_status,
+    )
+
+
+def _missed(row: Row) -> bool:
+    """Meant for it, and it was there, and it was not hit."""
+    if not row["meant"] or row["alive_then"] is False:
+        return False
+    return row["selected"] is False or row["ran"] is False or row["permitted"] is False
+
+
+def _pid(row: Row) -> int:
+    return int(str(row["pid"]))
+
+
+def _findings(incident: Incident, verdict: Verdict) -> Iterator[c.Finding]:
+    by_id = {result.rule.id: result for result in verdict.results}
+    for n, match in enumerate(verdict.findings):
+        rule = by_id[match.rule_id].rule
+        yield c.Finding(
+            rule=match.rule_id,
+            title=rule.title,
+            certainty=match.certainty,
+            primary=n == 0,
+            families=match.families,
+            gpus=match.gpus,
+            processes=match.processes,
+            pids=match.pids,
+            steps=match.steps,
+            explains_mib=mib(match.explains_mib),
+            measures={name: round(value, 2) for name, value in match.measures.items()},
+            text=match.text,
+            evidence=tuple(_evidence(incident.citations.items[n]) for n in match.cites[:MAX_EVIDENCE]),
+            rivals=tuple(
+                c.Rival(rule=rival.rule, status=rival.status, because=rival.because)
+                for rival in judge_rivals(rule, match, by_id)
+            ),
+            settled_by=_settled_by(rule, match),
+        )
+
+
+def _settled_by(rule: Rule, match: Match) -> str | None:
+    return None if match.certainty == "proven" else rule.settled_by
+
+
+def _evidence(cited: Citation) -> c.Evidence:
+    return c.Evidence(input=cited.input, member=cited.member, line=cited.line, quote=cited.quote)
+
+
+def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
+    """Rules that could still change the answer: those that would come before the primary cause, or explain more."""
+    best = judgement_order(verdict.primary) if verdict.primary is not None else (99, "")
+    settled = verdict.findings and verdict.findings[0].certainty == "proven"
+    open_rules = [r for r in verdict.results if r.answer == "unknown" and r.rule.missing]
+    ordered = sorted(open_rules, key=lambda result: judgement_order(result.rule.id))
+    could = [r for r in ordered if not settled or judgement_order(r.rule.id) < best]
+    for result in could[:MAX_UNKNOWN]:
+        missing = _missing(result)
+        if missing:
+            sources = tuple(dict.fromkeys(source for source, _ in missing))
+            yield c.UnknownRule(rule=result.rule.id, missing=sources, collect=missing[0][1])
+
+
+def _missing(result: RuleResult) -> list[tuple[str, str]]:
+    found = [result.rule.missing[name] for name in result.unknown_columns if name in result.rule.missing]
+    return [(item.source, item.collect) for item in found]
+
+
+def _samples(incident: Incident) -> Iterator[c.Sample]:
+    for gpu in incident.gpus.gpus:
+        curve = incident.memory.curve()
+        own = [(t, used) for g, t, used, _ in curve.iter_rows() if g == gpu.id]
+        for time_ns, used in _thinned(own):
+            time = rfc3339(time_ns)
+            if time is not None:
+                yield c.Sample(gpu=gpu.id, time=time, used_mib=mib(used))
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
+    """Every change is kept up to the limit; beyond it, evenly spaced points with the first and the last."""
+    if len(points) <= MAX_SAMPLES_PER_GPU:
+        return points
+    step = len(points) / MAX_SAMPLES_PER_GPU
+    return [points[int(n * step)] for n in range(MAX_SAMPLES_PER_GPU - 1)] + [points[-1]]
+
+
+def _events(incident: Incident) -> Iterator[c.Event]:
+    for host, trace in incident.traces.items():
+        interesting = [event for event in trace.events if _worth_showing(event)]
+        for event in interesting[:MAX_EVENTS]:
+            lives = incident.census.named(host, event.target_pid or event.pid)
+            yield c.Event(
+                time=rfc3339(trace.wall_ns(event)),
+                kind="signal" if event.kind.startswith("signal") else event.kind,
+                process=incident.process_id(lives[-1]) if lives else None,
+                text=_event_text(event),
+                evidence=_evidence(event.cited),
+            )
+
+
+def _worth_showing(event: TraceEvent) -> bool:
+    return (event.kind == "signal_generate" and event.signal not in (None, 17)) or event.kind in ("exec",)
+
+
+def _event_text(event: TraceEvent) -> str:
+    if event.kind == "signal_generate":
+        name = signal_name(event.signal)
+        return f"{event.comm} ({event.pid}) sent {name} to {event.target_comm or ''} ({event.target_pid})"
+    return f"{event.pid} became {event.filename}"

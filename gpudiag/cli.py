@@ -1,0 +1,309 @@
+"""The command line: each command checks its words, makes one call, and turns the answer into text and an exit code.
+
+Stages are imported inside the commands, because polars alone costs more than printing the help may.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Never
+
+import typer
+
+from gpudiag import __version__
+
+if TYPE_CHECKING:
+    from gpudiag.explain import StatedKill
+    from gpudiag.report.contract import Report
+
+EXIT_USAGE: Final = 2
+EXIT_UNREADABLE: Final = 3
+EXIT_INCONCLUSIVE: Final = 11
+EXIT_OF_OUTCOME: Final = {
+    "released": 0,
+    "nothing_held": 0,
+    "memory_held": 10,
+    "inconclusive": EXIT_INCONCLUSIVE,
+    "releasing": 12,
+}
+
+PROGRESS_AFTER_S: Final = 1.0
+"""A person who waits longer than this is told that the tool is at work."""
+
+PIPED_WIDTH: Final = 80
+"""Columns of the terminal report where standard output is no terminal."""
+
+
+class Format(StrEnum):
+    """What ``explain`` prints."""
+
+    terminal = "terminal"
+    json = "json"
+    markdown = "markdown"
+    html = "html"
+
+
+app = typer.Typer(
+    name="gpudiag",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Explains why GPU memory is still allocated after a failed clean-up, and which PIDs to kill.",
+)
+rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="The catalogue of causes.")
+schema_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="JSON schemas of what gpudiag writes.")
+app.add_typer(rules_app, name="rules")
+app.add_typer(schema_app, name="schema")
+
+
+def main() -> None:
+    """Entry point of the ``gpudiag`` script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Evidence holds any character; a narrow locale must not turn a report into a traceback.
+            stream.reconfigure(errors="backslashreplace")
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gpudiag {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(  # pyright: ignore[reportUnusedFunction]  # typer calls it
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def explain(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INPUT...",
+            help="A directory of saved tool output, or a file with pasted terminal text. Several are one incident.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the report: .html, .md, .json or .txt. Repeatable."),
+    ] = None,
+    output_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="What to print. Default: terminal, or nothing if -o is given."),
+    ] = None,
+    kill: Annotated[
+        list[str] | None,
+        typer.Option("--kill", metavar="COMMAND", help="A kill command that was run and is not in the evidence."),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option("--at", metavar="TIME", help="When it was run: 2026-02-20T19:00:06Z. Without a zone: UTC."),
+    ] = None,
+) -> None:
+    """Say why the memory is held, by whom, and what to kill.
+
+    Exit codes: 0 nothing is held, 10 memory is held, 11 inconclusive, 12 still releasing,
+    2 usage, 3 an input cannot be read.
+    """
+    targets = output or []
+    _check_targets(targets)
+    times = _times(kill or [], at or [])
+    with _progress(inputs):
+        report = _explain(inputs, kill or [], times)
+    if output_format is not None or not targets:
+        _print(_render(report, output_format or Format.terminal))
+    for target in targets:
+        _write(report, target)
+    raise typer.Exit(EXIT_OF_OUTCOME.get(report.outcome, EXIT_INCONCLUSIVE))
+
+
+@rules_app.command("list")
+def rules_list() -> None:
+    """List every rule: id, maturity, title."""
+    from gpudiag.rules.loader import load_rules
+
+    _print("".join(f"{rule.id}  {rule.maturity:<8}  {rule.title}\n" for rule in load_rules()))
+
+
+@rules_app.command("show")
+def rules_show(
+    rule_id: Annotated[str, typer.Argument(metavar="RULE", help="Its id, for example GPD101.", show_default=False)],
+) -> None:
+    """Print what a rule means, how it is told apart, and what to do."""
+    from gpudiag.rules import page
+    from gpudiag.rules.loader import load_rules
+
+    for rule in load_rules():
+        if rule.id == rule_id.upper():
+            _print(page.render(rule))
+            return
+    _fail(f"there is no rule {rule_id!r}; `gpudiag rules list` names them all.", EXIT_USAGE)
+
+
+@rules_app.command("test")
+def rules_test(
+    rule_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RULE]...", help="Ids; all rules if none is named.", show_default=False),
+    ] = None,
+    fixtures: Annotated[Path, typer.Option(metavar="DIR", help="Where the inputs of cases lie, in a checkout.")] = Path(
+        "tests/fixtures"
+    ),
+) -> None:
+    """Check the rule files and run their cases. Exit code 1 if one fails."""
+    from gpudiag.rules.lint import lint_directory
+    from gpudiag.rules.loader import load_rules
+    from gpudiag.selftest import run_cases
+
+    problems = lint_directory()
+    _print("".join(f"{problem}\n" for problem in problems))
+    wanted = {rule_id.upper() for rule_id in rule_ids or []}
+    chosen = [rule for rule in load_rules() if not wanted or rule.id in wanted]
+    if missing := wanted - {rule.id for rule in chosen}:
+        _fail(f"there is no rule {', '.join(sorted(missing))!r}; `gpudiag rules list` names them all.", EXIT_USAGE)
+    failed = len(problems)
+    for result in run_cases(chosen, fixtures):
+        failed += not result.passed
+        word = "ok    " if result.passed else "FAILED"
+        detail = "" if result.passed else f"\n        expected {result.case.expect}, got {result.got}"
+        _print(f"{word}  {result.rule.id}  {result.case.name}{detail}\n")
+    raise typer.Exit(1 if failed else 0)
+
+
+@schema_app.command("report")
+def schema_report() -> None:
+    """Print the JSON schema of a report."""
+    import json
+
+    from gpudiag.report.contract import Report
+
+    _print(json.dumps(Report.model_json_schema(by_alias=True), indent=2) + "\n")
+
+
+def _fail(sentence: str, code: int) -> Never:
+    typer.echo(f"gpudiag: {sentence}", err=True)
+    raise typer.Exit(code)
+
+
+def _check_targets(targets: list[Path]) -> None:
+    """Refuse before the work starts what could not be written after it."""
+    if not targets:
+        return
+    from gpudiag.report.write import UnknownSuffixError, renderer
+
+    for target in targets:
+        try:
+            renderer(target)
+        except UnknownSuffixError as problem:
+            _fail(f"-o {problem}.", EXIT_USAGE)
+        if not target.absolute().parent.is_dir():
+            _fail(f"-o {str(target)!r}: the directory does not exist.", EXIT_USAGE)
+
+
+def _times(kills: list[str], ats: list[str]) -> list[str | None]:
+    """One time, or ``None``, for every stated command, as RFC 3339 in UTC."""
+    if ats and len(ats) != len(kills):
+        _fail(
+            f"{len(kills)} --kill but {len(ats)} --at: give every --kill its --at, in the same order, or none.",
+            EXIT_USAGE,
+        )
+    return [_utc(text) for text in ats] if ats else [None] * len(kills)
+
+
+def _utc(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        _fail(f"--at {text!r} is not a time; write it like 2026-02-20T19:00:06Z.", EXIT_USAGE)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _stated(kills: list[str], times: list[str | None]) -> list[StatedKill]:
+    from gpudiag.explain import StatedKill
+
+    return [StatedKill(command, time) for command, time in zip(kills, times, strict=True)]
+
+
+def _explain(inputs: list[Path], kills: list[str], times: list[str | None]) -> Report:
+    from gpudiag.evidence import Unreadable
+    from gpudiag.explain import explain as explain_inputs
+    from gpudiag.report.escape import visible
+
+    try:
+        return explain_inputs(inputs, _stated(kills, times))
+    except Unreadable as problem:
+        _fail(visible(str(problem)), EXIT_UNREADABLE)
+    except OSError as problem:
+        _fail(f"{problem.filename!r} cannot be read: {problem.strerror}.", EXIT_UNREADABLE)
+
+
+@contextmanager
+def _progress(inputs: list[Path]) -> Generator[None]:
+    if not sys.stderr.isatty():
+        yield
+        return
+    noun = "input" if len(inputs) == 1 else "inputs"
+    timer = threading.Timer(PROGRESS_AFTER_S, typer.echo, [f"gpudiag: reading {len(inputs)} {noun} ..."], {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _render(report: Report, output_format: Format) -> str:
+    if output_format is Format.json:
+        return report.to_json()
+    if output_format is Format.markdown:
+        from gpudiag.report import markdown
+
+        return markdown.render(report)
+    if output_format is Format.html:
+        from gpudiag.report import html
+
+        return html.render(report)
+    from gpudiag.report import terminal
+
+    on_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else PIPED_WIDTH
+    return terminal.render(report, width=width, colour=on_terminal and not os.environ.get("NO_COLOR"))
+
+
+def _write(report: Report, target: Path) -> None:
+    from gpudiag.report.escape import visible
+    from gpudiag.report.write import write
+
+    try:
+        write(report, target)
+    except OSError as problem:
+        _fail(f"{str(target)!r} cannot be written: {problem.strerror}.", EXIT_USAGE)
+    typer.echo(f"gpudiag: wrote {visible(str(target))}", err=True)
+
+
+def _print(text: str) -> None:
+    """Print, and keep the command's own exit code when the reader (``head``) has gone."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would raise again when the interpreter closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,153 @@
+"""A directory of captured outputs -> exhibits. Sub-folders are looks; files beside them span the incident."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Iterator, List, Optional, Tuple
+
+from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
+from gpudiag.evidence.files import FILE_CAP, read_text
+from gpudiag.evidence.header import split_header
+from gpudiag.evidence.names import about_whole_incident, is_expectation, look_order
+from gpudiag.model import Damage
+
+FILES_CAP = 2000
+TOTAL_CAP = 256 * 1024 * 1024
+"""Bytes (characters after decoding) that are kept of all files together."""
+_DEPTH_CAP = 8
+
+
+def read_directory(path: Path, input_id: str) -> Input:
+    """Read every file that may be evidence, in a fixed order."""
+    reading = _Reading(path.resolve(), input_id)
+    for member, look in reading.members():
+        reading.take(member, look)
+    if not reading.exhibits:
+        raise Unreadable(
+            f"{path} is a directory without a single readable text file; name the folder that holds the captured "
+            "outputs (before/, after/, kill-commands.json) or a transcript."
+        )
+    return Input(
+        id=input_id,
+        path=str(path),
+        kind="directory",
+        complete=not reading.damage,
+        exhibits=tuple(reading.exhibits),
+        looks=reading.looks(),
+        actions=(),
+        damage=tuple(reading.damage),
+    )
+
+
+@dataclass
+class _Reading:
+    root: Path
+    input_id: str
+    exhibits: List[Exhibit] = field(default_factory=lambda: list[Exhibit]())
+    damage: List[Damage] = field(default_factory=lambda: list[Damage]())
+    kept: int = 0
+
+    def members(self) -> Iterator[Tuple[str, Optional[str]]]:
+        """Members with the name of their look, those of the whole incident last."""
+        folders, files = self._listing(self.root)
+        count = 0
+        for folder in look_order(folders):
+            for member in self._walk(folder, 1):
+                count += 1
+                if self._over_count(count):
+                    return
+                yield member, None if about_whole_incident(member.rpartition("/")[2]) else folder
+        for name in files:
+            count += 1
+            if self._over_count(count):
+                return
+            alone = not folders and not about_whole_incident(name)
+            yield name, "look" if alone else None
+
+    def take(self, member: str, look: Optional[str]) -> None:
+        """Read one file into an exhibit, or note why not."""
+        left = TOTAL_CAP - self.kept
+        if left <= 0:
+            self._note(member, f"not read: the files before it fill {TOTAL_CAP >> 20} MiB")
+            return
+        cap = min(FILE_CAP, left)
+        content = read_text(self.root / member, cap)
+        if content.text is None:
+            self._note(member, content.problem or "cannot be read")
+            return
+        if content.cut:
+            self._note(member, f"longer than {cap >> 20} MiB: only the beginning was read")
+        self.kept += len(content.text)
+        headed = split_header(content.text)
+        self.exhibits.append(
+            Exhibit(
+                input=self.input_id,
+                member=member,
+                host="",
+                look=None if look is None else f"{self.input_id}:{look}",
+                command=headed.command,
+                time_ns=headed.time_ns,
+                exit_code=headed.exit_code,
+                user=None,
+                first_line=headed.first_line,
+                text=headed.text,
+            )
+        )
+
+    def looks(self) -> Tuple[LookName, ...]:
+        """The looks that have at least one exhibit, in order."""
+        seen = dict.fromkeys(exhibit.look for exhibit in self.exhibits if exhibit.look is not None)
+        return tuple(LookName(look, look.partition(":")[2], "") for look in seen)
+
+    def _walk(self, folder: str, depth: int) -> Iterator[str]:
+        if depth > _DEPTH_CAP:
+            self._note(folder, f"not read: more than {_DEPTH_CAP} folders deep")
+            return
+        folders, files = self._listing(self.root / folder)
+        for name in files:
+            yield f"{folder}/{name}"
+        for name in folders:
+            yield from self._walk(f"{folder}/{name}", depth + 1)
+
+    def _listing(self, folder: Path) -> Tuple[List[str], List[str]]:
+        """Sub-folders and files of a folder, by name; nothing outside the root, nothing that expects."""
+        folders: List[str] = []
+        files: List[str] = []
+        try:
+            entries = sorted(os.scandir(str(folder)), key=lambda entry: entry.name)
+        except OSError as error:
+            self._note(self._member(folder), f"cannot be listed ({error.strerror or error})")
+            return folders, files
+        for entry in entries:
+            if is_expectation(entry.name):
+                continue
+            if entry.is_symlink() and not self._inside(Path(entry.path)):
+                self._note(self._member(Path(entry.path)), "not read: a link to a place outside the directory")
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file():
+                files.append(entry.name)
+            else:
+                self._note(self._member(Path(entry.path)), "not read: neither a file nor a folder")
+        return folders, files
+
+    def _inside(self, link: Path) -> bool:
+        try:
+            target = link.resolve()
+        except (OSError, RuntimeError):
+            return False
+        return self.root in target.parents and target.is_file()
+
+    def _member(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    def _over_count(self, count: int) -> bool:
+        if count <= FILES_CAP:
+            return False
+        self.damage.append(Damage(self.input_id, "", None, f"more than {FILES_CAP} files: the rest was not read"))
+        return True
+
+    def _note(self, member: str, reason: str) -> None:
+        self.damage.append(Damage(self.input_id, member, None, reason))

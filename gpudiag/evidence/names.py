@@ -1,0 +1,27 @@
+"""Which files of a directory are about one look, and which about the whole incident."""
+
+from __future__ import annotations
+
+import re
+from typing import List, Sequence
+
+_FIRST_LOOKS = ("before", "after", "later")
+_WHOLE_INCIDENT = re.compile(
+    r"(kill-commands\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|.*\.log)\Z", re.IGNORECASE
+)
+
+
+def look_order(folders: Sequence[str]) -> List[str]:
+    """Folder names in the order of their looks: before, after, later, then by name."""
+    known = [name for name in _FIRST_LOOKS if name in folders]
+    return known + sorted(name for name in folders if name not in _FIRST_LOOKS)
+
+
+def about_whole_incident(name: str) -> bool:
+    """The file spans several looks whatever folder it lies in."""
+    return bool(_WHOLE_INCIDENT.match(name))
+
+
+def is_expectation(name: str) -> bool:
+    """The file says what the answer should be; reading it would be cheating."""
+    return name.endswith(".expect.json")

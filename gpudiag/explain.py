@@ -1,0 +1,115 @@
+"""One call from paths to a report: read, parse, join, judge, plan, assemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpudiag.assemble import assemble
+from gpudiag.evidence import read_input
+from gpudiag.evidence.exhibit import Input
+from gpudiag.model import Citation, KillAction
+from gpudiag.parse import parse
+from gpudiag.parse.parsed import Parsed
+from gpudiag.plan import make_plan
+from gpudiag.report.contract import Plan, Report
+from gpudiag.rules.book import Book
+from gpudiag.rules.engine import RuleResult, evaluate, evaluate_all
+from gpudiag.rules.engines import load_engines
+from gpudiag.rules.loader import load_rules, rules_digest
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.facts.tables import build_tables, gap_table
+from gpudiag.timeline.incident import Incident, build_incident
+from gpudiag.timeline.order import SECOND
+from gpudiag.verdict import NOTHING, RELEASED, RELEASING, Verdict, explains_held, judge
+
+EVIDENCE_RULE = "GPD901"
+
+
+@dataclass(frozen=True)
+class StatedKill:
+    """A kill command that the person states because the evidence lacks it."""
+
+    command: str
+    at: str | None
+    """RFC 3339; without a zone it is UTC. ``None`` = before the newest look."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A report and what it was made from."""
+
+    report: Report
+    incident: Incident
+    verdict: Verdict
+    plan: Plan
+    facts: dict[str, list[Row]]
+
+
+def explain(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Report:
+    """The report on one incident; raises ``Unreadable`` with one sentence if an input cannot be used."""
+    return explain_fully(paths, stated).report
+
+
+def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Explanation:
+    """As ``explain``, with the stages' own results."""
+    inputs = [read_input(path, f"I{n}") for n, path in enumerate(paths, 1)]
+    return explain_parsed(inputs, with_stated(parse(inputs), stated))
+
+
+def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
+    """Judge rows that are already parsed."""
+    incident = build_incident(parsed, Book(load_engines()))
+    tables = build_tables(incident)
+    facts: dict[str, list[Row]] = {name: table.to_dicts() for name, table in tables.items()}
+    rules = load_rules()
+    results = evaluate_all([rule for rule in rules if rule.id != EVIDENCE_RULE], tables)
+    verdict = judge(incident, results, facts["holder"])
+    evidence_rule = next(rule for rule in rules if rule.id == EVIDENCE_RULE)
+    gaps = evaluate(evidence_rule, gap_table(incident, _cause_found(verdict, results)))
+    verdict = judge(incident, (*results, gaps), facts["holder"])
+    plan = make_plan(incident, verdict, facts["holder"])
+    report = assemble(incident, inputs, verdict, plan, facts, rules_digest())
+    return Explanation(report, incident, verdict, plan, facts)
+
+
+def _cause_found(verdict: Verdict, results: Sequence[RuleResult]) -> bool:
+    """A rule that explains held memory fired, or one that says why its owner cannot be seen (4xx)."""
+    found = any(explains_held(match) or match.rule_id[3] == "4" for result in results for match in result.matches)
+    return found or verdict.outcome in (RELEASED, NOTHING, RELEASING)
+
+
+def with_stated(parsed: Parsed, stated: Sequence[StatedKill]) -> Parsed:
+    """Add the commands that the person states."""
+    if not stated:
+        return parsed
+    host = parsed.looks[0].host if parsed.looks else ""
+    before_last = parsed.looks[-2].id if len(parsed.looks) > 1 else None
+    added = tuple(_stated_action(kill, host, before_last) for kill in stated)
+    return replace(parsed, actions=(*parsed.actions, *added))
+
+
+def _stated_action(kill: StatedKill, host: str, after_look: str | None) -> KillAction:
+    time_ns = None
+    if kill.at is not None:
+        moment = datetime.fromisoformat(kill.at)
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        time_ns = int(moment.timestamp() * SECOND)
+    return KillAction(
+        host=host,
+        text=kill.command,
+        argv=None,
+        how="prompt",
+        time_ns=time_ns,
+        end_ns=time_ns,
+        time_error_ns=60 * SECOND,
+        after_look=after_look,
+        user=None,
+        exit_code=None,
+        output=None,
+        script_text=None,
+        source="stated",
+        cited=Citation(input="stated", member="--kill", line=None, quote=kill.command[:300]),
+    )

@@ -1,0 +1,255 @@
+"""The host's nouns: what was seen on a machine, before anybody explains it.
+
+Everything here is a frozen dataclass of plain values and stays importable on Python 3.9 with the
+standard library alone, because the collector runs on machines where nothing can be installed.
+
+``None`` always means *not known from this evidence*. It never means zero, no, or empty.
+Times are nanoseconds since the Unix epoch in UTC; sizes are MiB unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a fact was read, so that a reader can look it up."""
+
+    input: str
+    """Id of the input, ``I1`` for the first one named on the command line."""
+    member: str
+    """File inside the input, with forward slashes: ``after/query-apps.csv``."""
+    line: Optional[int]
+    """One-based line in that file; ``None`` where a format has no lines (one JSON value)."""
+    quote: str
+    """The text itself, at most 300 characters, not escaped for any output."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and when a row was seen."""
+
+    host: str
+    """Host name as the evidence gives it, ``""`` where it gives none."""
+    look: Optional[str]
+    """Name of the look (``before``, ``after``, ``look-2``); ``None`` for a file of the whole incident."""
+    time_ns: Optional[int]
+    """When the tool that printed the row was started."""
+    time_error_ns: int = 0
+    """How far the time may be off, in either direction."""
+
+
+@dataclass(frozen=True)
+class GpuRef:
+    """The names a source gives to a GPU; one is enough, and different sources give different ones."""
+
+    index: Optional[int] = None
+    uuid: Optional[str] = None
+    bus_id: Optional[str] = None
+    """Normalised to lower case with a domain of eight digits: ``00000000:00:06.0``."""
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """Memory of one GPU at one moment."""
+
+    at: Place
+    gpu: GpuRef
+    used_mib: Optional[float]
+    total_mib: Optional[float]
+    reserved_mib: Optional[float]
+    """What the driver keeps for itself (``memory.reserved``)."""
+    used_includes_reserve: bool
+    """NVML's first memory call counts the reserve as used; nvidia-smi does not."""
+    name: Optional[str]
+    cited: Citation
+    busy_s: Optional[float] = None
+    """How long the NVML call took; a call that blocks for seconds overlaps a release."""
+
+
+@dataclass(frozen=True)
+class Booking:
+    """Memory that the driver books on a PID: one row of a process list of NVML or nvidia-smi."""
+
+    at: Place
+    gpu: GpuRef
+    pid: int
+    mib: Optional[float]
+    """``None`` for every non-value (``[N/A]``, ``[Insufficient Permissions]`` …), never 0 for it."""
+    name: Optional[str]
+    """The process name as printed; ``None`` where a non-value stands in its place."""
+    name_missing: Optional[str]
+    """The non-value that stood there, as printed: ``[No data]``, ``[Not Found]``."""
+    kind: str
+    """``compute``, ``graphics``, ``mps`` or ``unknown``."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process in one look of one source; timeline joins the rows of several sources."""
+
+    at: Place
+    pid: int
+    cited: Citation
+    text_from: str
+    """Which source the row is from: ``proc``, ``ps`` or ``fuser``."""
+    ppid: Optional[int] = None
+    pgid: Optional[int] = None
+    sid: Optional[int] = None
+    user: Optional[str] = None
+    uid: Optional[int] = None
+    state: Optional[str] = None
+    """First letter of the state: R S D T t Z X I."""
+    threads: Optional[int] = None
+    """Threads that are alive, the leader included even when it is a zombie."""
+    start_ticks: Optional[int] = None
+    """Field 22 of ``/proc/PID/stat``: clock ticks (1/100 s) since boot."""
+    elapsed_s: Optional[float] = None
+    """Age at the time of the look, as ``ps`` prints it; whole seconds."""
+    comm: Optional[str] = None
+    """At most 15 bytes."""
+    comm_cut: bool = False
+    """The tool may have shortened ``comm`` to fit a column (``ps --forest``); it is then a prefix only."""
+    cmdline: Optional[str] = None
+    """Arguments joined by one space, trailing NULs gone; ``""`` for a zombie or a kernel thread."""
+    cmdline_cut: bool = False
+    """The tool may have cut the line (``--cols``, terminal width)."""
+    kernel_thread: Optional[bool] = None
+    rss_shmem_kib: Optional[int] = None
+    """``RssShmem``; pinned host memory shows here."""
+    sig_pending: Optional[int] = None
+    """``SigPnd | ShdPnd`` as a bit mask; bit 8 is SIGKILL."""
+    sig_blocked: Optional[int] = None
+    sig_ignored: Optional[int] = None
+    sig_caught: Optional[int] = None
+    wchan: Optional[str] = None
+    cgroup: Optional[str] = None
+    """Path of the unified hierarchy, ``/system.slice/x.service``."""
+    ns_pids: Tuple[int, ...] = ()
+    """``NSpid``: this PID in each PID namespace, the reader's first."""
+    core_dumping: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A process has a device file open or mapped."""
+
+    at: Place
+    pid: int
+    path: str
+    how: str
+    """``fd`` (open descriptor), ``map`` (mapped) or ``open`` (the tool does not tell which)."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class KillAction:
+    """A command that somebody gave, as it was recorded. What it does is the shell stage's business."""
+
+    host: str
+    text: str
+    """The command as a shell would read it."""
+    argv: Optional[Tuple[str, ...]]
+    """Set where the record has an argument vector: no shell stood between, except those it names."""
+    how: str
+    """``argv`` (executed as it stands), ``shell`` (given to some shell's ``-c``) or ``prompt`` (typed)."""
+    time_ns: Optional[int]
+    end_ns: Optional[int]
+    time_error_ns: int
+    after_look: Optional[str]
+    """Order by position where there is no time: the look that it follows, ``None`` if it precedes all."""
+    user: Optional[str]
+    exit_code: Optional[int]
+    """As recorded; negative is a signal number (Python's convention), 128 + n the shell's."""
+    output: Optional[str]
+    """What it printed, standard output and error together; ``None`` where that was not recorded."""
+    script_text: Optional[str]
+    source: str
+    """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``transcript`` or ``stated``."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """One line of the kernel's own record (tracefs). PIDs are those of the initial PID namespace."""
+
+    kind: str
+    """``signal_generate``, ``signal_deliver``, ``fork``, ``exec`` or ``exit``."""
+    clock_s: float
+    """The trace clock, seconds; ``ClockPair`` ties it to wall time."""
+    pid: int
+    """The task that the line is about: the sender of a generated signal, the one that forks, execs, exits."""
+    comm: str
+    cited: Citation
+    signal: Optional[int] = None
+    target_pid: Optional[int] = None
+    """Receiver of a generated signal; the child of a fork."""
+    target_comm: Optional[str] = None
+    result: Optional[int] = None
+    """``signal_generate``'s res: 0 delivered, 1 ignored by the target, above that lost or already pending."""
+    filename: Optional[str] = None
+    group_dead: Optional[bool] = None
+    """On exit: the last thread of the process went."""
+
+
+@dataclass(frozen=True)
+class ClockPair:
+    """The same instant on two clocks."""
+
+    boot_s: float
+    wall_ns: int
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class LogRole:
+    """A server log names a role for a PID; that outlives the process."""
+
+    pid: int
+    role: str
+    """As printed: ``Worker_TP0``, ``EngineCore_DP0``, ``APIServer``."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class HostFact:
+    """One thing that a tool says about the whole host."""
+
+    at: Place
+    name: str
+    """``driver_version``, ``cuda_version``, ``shown_time`` (nvidia-smi's own clock, no zone)."""
+    value: str
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Whether a class of evidence was there at a look, and how far it reaches. Absence is evidence only with this."""
+
+    at: Place
+    source: str
+    """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
+    ``kill commands``, ``server log``."""
+    outcome: str
+    """``ok``, ``absent``, ``denied``, ``timed_out``, ``truncated`` or ``not_understood``."""
+    because: Optional[str]
+    cited: Optional[Citation]
+    complete: Optional[bool] = None
+    """The source lists everything of its kind that its reader may see (``ps -e``, not a ``grep`` of it)."""
+    as_root: Optional[bool] = None
+    """The reader had root's rights; ``None`` if that cannot be told."""
+    names_missing: Tuple[str, ...] = field(default=())
+    """Kinds of rows that this source leaves out on purpose (nvidia-smi's table has no row for a dead PID)."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of an input that could not be used."""
+
+    input: str
+    member: str
+    line: Optional[int]
+    reason: str

@@ -1,0 +1,83 @@
+"""Which parser reads an exhibit: its command decides, else its file name, else its content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gpudiag.evidence.exhibit import Exhibit
+from gpudiag.model import Coverage, Damage
+from gpudiag.parse import kill_commands, nvml_json, proc_json, server_log, silence, trace, trace_clock
+from gpudiag.parse.jsontext import JsonText, items, mapping
+from gpudiag.parse.parsed import Row
+from gpudiag.parse.segments import cut
+from gpudiag.parse.source import Segment, place_of
+
+_Reader = Callable[[Segment], Iterator[Row]]
+
+_BY_NAME: tuple[tuple[re.Pattern[str], _Reader], ...] = (
+    (re.compile(r"nvml(-series)?\.json"), nvml_json.rows),
+    (re.compile(r"proc\.json"), proc_json.rows),
+    (re.compile(r"kill-commands\.json"), kill_commands.rows),
+    (re.compile(r"trace-clock\.json"), trace_clock.rows),
+    (re.compile(r"trace.*\.txt"), trace.rows),
+)
+_TEXT_CAP = 16 * 1024 * 1024
+"""Characters that are cut into lines; logs are not, and have no limit but that of reading."""
+_EVENT_FORMAT = re.compile(r"name: \w+\nID: \d+\nformat:\n")
+"""A tracefs ``format`` file describes events; it holds none."""
+_TRACE_HEAD = re.compile(r"# tracer: \w+")
+
+
+def rows(exhibit: Exhibit) -> Iterator[Row]:
+    """Everything that one exhibit tells."""
+    roles = list(server_log.roles(exhibit))
+    yield from roles
+    if exhibit.member.endswith(".log"):
+        yield Coverage(place_of(exhibit), "server log", "ok", None, roles[0].cited if roles else None)
+        return
+    if _EVENT_FORMAT.match(exhibit.text):
+        return
+    if len(exhibit.text) > _TEXT_CAP:
+        yield Damage(exhibit.input, exhibit.member, None, f"only the first {_TEXT_CAP >> 20} MiB were parsed")
+        exhibit = replace(exhibit, text=exhibit.text[:_TEXT_CAP])
+    reader = _whole(exhibit)
+    if reader is not None:
+        lines = tuple(exhibit.text.split("\n"))
+        yield from reader(Segment(exhibit, place_of(exhibit), 0, lines, None))
+        return
+    pieces = cut(exhibit)
+    for piece in pieces.cuts:
+        yield from piece.rows()
+    yield from silence.rows(exhibit, pieces)
+    if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
+        yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")
+
+
+def _whole(exhibit: Exhibit) -> _Reader | None:
+    """The parser of a file that is of one format from end to end."""
+    if exhibit.command is not None:
+        return None
+    name = exhibit.member.rpartition("/")[2]
+    for pattern, reader in _BY_NAME:
+        if pattern.fullmatch(name):
+            return reader
+    head = exhibit.text.lstrip()[:1]
+    if head in ("{", "["):
+        return _json(exhibit)
+    first = exhibit.text.lstrip("\n").partition("\n")[0]
+    return trace.rows if _TRACE_HEAD.match(first) or trace.LINE.match(first[:1000]) else None
+
+
+def _json(exhibit: Exhibit) -> _Reader | None:
+    """JSON under another name: its keys tell what it is."""
+    value = JsonText(exhibit.text).value
+    first = mapping(items(value)[0]) if items(value) else mapping(value)
+    if "gpus" in first:
+        return nvml_json.rows
+    if "argv" in first or "cmd" in first:
+        return kill_commands.rows
+    if "boot" in first and "wall" in first:
+        return trace_clock.rows
+    return proc_json.rows if first and all(key.isdecimal() for key in first) else None

@@ -1,0 +1,177 @@
+"""The table that plain ``nvidia-smi`` prints, whole or cut anywhere.
+
+Known shapes: process rows with and without the GI/CI columns (before driver 450), the heading of drivers from 610 on
+(``KMD Version``, ``CUDA UMD Version``), MIG rows (not used: their memory is part of the GPU's).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpudiag.model import Booking, GpuRef, GpuSample, HostFact
+from gpudiag.parse.parsed import Row
+from gpudiag.parse.source import Segment
+from gpudiag.parse.values import bus_id, kind_of, mib, pid_of, shown_name
+
+SHOWN_TIME = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\s*\Z")
+NO_PROCESSES = "No running processes found"
+DEAD = ("dead",)
+"""The table has no row for a PID whose process is gone or a zombie; the CSV lists it."""
+
+_VERSIONS = {
+    "driver_version": re.compile(r"(?:Driver|KMD) Version\s*: ?\s*([\w.]{1,40})"),
+    "cuda_version": re.compile(r"CUDA (?:UMD )?Version\s*: ?\s*([\w.]{1,40})"),
+}
+_GPU = re.compile(r"\s*(\d{1,4})\s+(\S.{0,80}?)\s+(?:On|Off|N/A|Enabled|Disabled)\s*\Z")
+_GPU_WDDM = re.compile(r"\s*(\d{1,4})\s+(\S.{0,80}?)\s+(?:WDDM|TCC|MCDM)\s*\Z")
+_BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s")
+_PROCESS = re.compile(
+    r"\|\s+(?P<gpu>\d{1,4})\s+(?:(?:N/A|\d{1,3})\s+(?:N/A|\d{1,3})\s+)?(?P<pid>\d{1,10})\s+"
+    r"(?P<type>C\+G|M\+C|C|G|M)\s(?P<name>.*?)\s*(?P<memory>\d{1,12}\s?[KMG]iB|N/A)\s*\|\s*\Z"
+)
+
+
+_LINE_CAP = 400
+"""Characters; the table is some 90 wide."""
+
+
+@dataclass
+class _Progress:
+    """How far a table has been read."""
+
+    gpus: dict[int, GpuRef] = field(default_factory=lambda: dict[int, GpuRef]())
+    pending: tuple[int, str] | None = None
+    """Index and name of the GPU whose memory stands in the next row."""
+    in_processes: bool = False
+    body_closed: bool = False
+    list_begun: bool = False
+    list_closed: bool = False
+    nobody: bool = False
+    listed: int = 0
+
+
+def begins(line: str) -> bool:
+    """The line can only be a part of the table, or the clock above it."""
+    return line.startswith(("+--", "| ", "|==", "|--")) or bool(SHOWN_TIME.match(line))
+
+
+def continues(line: str) -> bool:
+    """The line may stand inside the table."""
+    return line.startswith(("+", "|")) or not line.strip()
+
+
+def is_table(lines: tuple[str, ...]) -> bool:
+    """At least one line of the table is there, not a lone clock."""
+    return any(line.startswith(("|", "+")) for line in lines)
+
+
+def rows(segment: Segment) -> Iterator[Row]:
+    """Versions, clock, one sample a GPU, one booking a process row, and how far the table reached."""
+    progress = _Progress()
+    for offset, line in enumerate(segment.lines):
+        yield from _line(segment, progress, offset, line)
+    if progress.gpus:
+        whole = progress.list_begun or progress.body_closed
+        yield segment.coverage("gpu memory", outcome="ok" if whole else "truncated", complete=whole)
+    yield from _list_coverage(segment, progress)
+
+
+def _line(segment: Segment, progress: _Progress, offset: int, line: str) -> Iterator[Row]:
+    if SHOWN_TIME.match(line):
+        yield HostFact(segment.place, "shown_time", line.strip(), segment.cite(offset))
+    elif line.startswith("+"):
+        _border(progress)
+    elif "Processes:" in line:
+        progress.in_processes = True
+    elif line.startswith("|="):
+        progress.list_begun = progress.in_processes
+    elif NO_PROCESSES in line:
+        progress.nobody = True
+    elif "Version" in line and not progress.in_processes:
+        yield from _versions(segment, offset, line)
+    elif not progress.in_processes and (sample := _gpu_row(segment, progress, offset, line)):
+        yield sample
+    elif booking := _booking(segment, progress, offset, line):
+        progress.listed += 1
+        yield booking
+
+
+def _border(progress: _Progress) -> None:
+    if progress.list_begun or progress.listed or progress.nobody:
+        progress.list_closed = True
+    elif progress.gpus:
+        progress.body_closed = True
+
+
+def _versions(segment: Segment, offset: int, line: str) -> Iterator[Row]:
+    for name, pattern in _VERSIONS.items():
+        match = pattern.search(line)
+        if match:
+            yield HostFact(segment.place, name, match[1], segment.cite(offset))
+
+
+def _gpu_row(segment: Segment, progress: _Progress, offset: int, line: str) -> GpuSample | None:
+    cells = line.strip().strip("|").split("|")
+    if len(cells) < 2:
+        return None
+    gpu, bus = _GPU.match(cells[0]) or _GPU_WDDM.match(cells[0]), _BUS.match(cells[1])
+    if gpu and bus:
+        index = int(gpu[1])
+        progress.gpus[index] = GpuRef(index=index, bus_id=bus_id(bus[1]))
+        progress.pending = (index, gpu[2])
+        return None
+    if progress.pending is None:
+        return None
+    index, name = progress.pending
+    progress.pending = None
+    used, slash, total = cells[1].partition("/")
+    return GpuSample(
+        at=segment.place,
+        gpu=progress.gpus[index],
+        used_mib=mib(used) if slash else None,
+        total_mib=mib(total) if slash else None,
+        reserved_mib=None,
+        used_includes_reserve=False,
+        name=name,
+        cited=segment.cite(offset),
+    )
+
+
+def _booking(segment: Segment, progress: _Progress, offset: int, line: str) -> Booking | None:
+    match = _PROCESS.match(line) if len(line) <= _LINE_CAP else None
+    pid = pid_of(match["pid"]) if match else None
+    if match is None or pid is None:
+        return None
+    index = int(match["gpu"])
+    name, missing = shown_name(match["name"])
+    return Booking(
+        at=segment.place,
+        gpu=progress.gpus.get(index, GpuRef(index=index)),
+        pid=pid,
+        mib=mib(match["memory"]),
+        name=name,
+        name_missing=missing,
+        kind=kind_of(match["type"]),
+        cited=segment.cite(offset),
+    )
+
+
+def _list_coverage(segment: Segment, progress: _Progress) -> Iterator[Row]:
+    if not progress.gpus and not progress.listed and not progress.nobody and not progress.in_processes:
+        if any("Version" in line for line in segment.lines):
+            because = "the table is cut before the first GPU"
+            yield segment.coverage("gpu memory", outcome="truncated", because=because, complete=False)
+            yield segment.coverage("compute processes", outcome="truncated", because=because, complete=False)
+        return
+    if progress.list_begun and (progress.list_closed or progress.nobody):
+        yield segment.coverage("compute processes", complete=True, names_missing=DEAD)
+        return
+    yield segment.coverage(
+        "compute processes",
+        outcome="truncated",
+        because="the table is cut before the end of the process list",
+        complete=False,
+        names_missing=DEAD,
+    )

@@ -1,0 +1,33 @@
+"""Where recorded kill commands stand among the looks of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gpudiag.evidence.exhibit import Input, LookName
+from gpudiag.model import KillAction
+
+
+def placed(actions: Iterable[KillAction], evidence: Input) -> list[KillAction]:
+    """Each action with the look that it follows."""
+    starts = _starts(evidence)
+    return [replace(action, after_look=_preceding(action, evidence.looks, starts)) for action in actions]
+
+
+def _preceding(action: KillAction, looks: Sequence[LookName], starts: dict[str, int]) -> str | None:
+    if action.time_ns is None:
+        # Without a time the record says: between the looks. The first of several is then the one before it.
+        before = [look.id for look in looks if look.name == "before"]
+        return before[0] if before else looks[0].id if len(looks) > 1 else None
+    earlier = [look.id for look in looks if look.id in starts and starts[look.id] <= action.time_ns]
+    return earlier[-1] if earlier else None
+
+
+def _starts(evidence: Input) -> dict[str, int]:
+    """When each look was begun, where any of its commands has a time."""
+    starts: dict[str, int] = {}
+    for exhibit in evidence.exhibits:
+        if exhibit.look is not None and exhibit.time_ns is not None:
+            starts[exhibit.look] = min(exhibit.time_ns, starts.get(exhibit.look, exhibit.time_ns))
+    return starts

@@ -1,0 +1,55 @@
+"""``proc.json``: raw texts of ``/proc/PID`` and the device files that each process has open or mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpudiag.model import Citation, Handle
+from gpudiag.parse.jsontext import JsonText, items, mapping, text_of
+from gpudiag.parse.parsed import Row
+from gpudiag.parse.procfs import parse_stat, process
+from gpudiag.parse.source import Segment
+from gpudiag.parse.values import pid_of
+
+_DEAD = ("Z", "X", "x")
+
+
+def rows(segment: Segment) -> Iterator[Row]:
+    """One process a PID, one handle a device file and way of holding it."""
+    document = JsonText("\n".join(segment.lines))
+    if document.problem:
+        yield segment.damage(0, document.problem)
+    found = False
+    offset = 0
+    for key, value in mapping(document.value).items():
+        pid = pid_of(key)
+        record = mapping(value)
+        if pid is None or not record:
+            continue
+        found = True
+        offset = document.find(f'"{key}"', offset)
+        yield from _one(segment, segment.cite_json(document, offset), pid, record)
+    if document.value is None and not found:
+        yield segment.coverage("process table", outcome="not_understood", because=document.problem)
+        return
+    # The record holds processes of interest only, and no descriptors of single threads.
+    yield segment.coverage("process table", complete=False)
+    yield segment.coverage("open handles", complete=None)
+
+
+def _one(segment: Segment, cited: Citation, pid: int, record: Mapping[str, object]) -> Iterator[Row]:
+    texts = {name: value for name, value in record.items() if isinstance(value, str)}
+    yield process(segment.place, pid, cited, texts, _live_threads(mapping(record.get("tasks"))))
+    opened = dict.fromkeys(path for path in map(text_of, mapping(record.get("nvidia_fds")).values()) if path)
+    mapped = dict.fromkeys(path for path in map(text_of, items(record.get("nvidia_maps"))) if path)
+    for how, paths in (("fd", opened), ("map", mapped)):
+        for path in paths:
+            yield Handle(segment.place, pid, path, how, cited)
+
+
+def _live_threads(tasks: Mapping[str, object]) -> int | None:
+    """Threads that are not dead; the leader counts even when it is a zombie, as in ``Threads`` of ``status``."""
+    stats = [parse_stat(text) for text in map(text_of, tasks.values()) if text]
+    if not stats:
+        return None
+    return max(1, sum(1 for stat in stats if stat and stat.state not in _DEAD))

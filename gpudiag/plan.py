@@ -1,0 +1,335 @@
+"""The plan: exactly which processes to end, in which order, and what to leave alone. It is read off the findings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFirst, ThenEntry
+from gpudiag.shell.replay import Observed, replay
+from gpudiag.shell.syntax import parse_line
+from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline.facts.gap import COLLECT, missing_sources
+from gpudiag.timeline.facts.holder import alive_root
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.families import SHELLS, Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.lives import Life
+from gpudiag.timeline.order import SECOND
+from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
+
+DAEMONS = frozenset(
+    {
+        "nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "nvidia-cuda-mps-control",
+        "nvidia-cuda-mps", "nvidia-cuda-mps-server", "Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11",
+        "dockerd", "containerd", "containerd-shim", "conmon", "crio", "kubelet", "sshd", "systemd", "slurmd",
+        "slurmstepd", "raylet", "dcgm-exporter",
+    }
+)  # fmt: skip
+"""Names of programs that are never killed for their memory. A name shields only a process of root."""
+VERIFY = "nvidia-smi --query-gpu=index,memory.used --format=csv"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Processes picked for the plan, with the reason of each."""
+
+    life: Life
+    family: Family
+    row: Row
+    because: str
+    certainty: str
+    frees: float | None
+
+
+def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> Plan:
+    """Everything that the person has to do, in order."""
+    rows = {str(row["process"]): row for row in holders}
+    stop = list(_stop_first(incident, verdict))
+    stopped = {pid for pid, _ in stop}
+    chosen = [c for c in _choose(incident, verdict, rows) if c.life.pid not in stopped]
+    chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
+    kill = tuple(_kill_entry(incident, c, order) for order, c in enumerate(chosen, 1))
+    return Plan(
+        stop_first=tuple(entry for _, entry in stop),
+        kill=kill,
+        keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
+        then=tuple(_then(incident, verdict, bool(kill or stop), rows)),
+        next_time=_next_time(incident),
+    )
+
+
+def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Iterator[Candidates]:
+    for family in incident.families:
+        if family.id not in verdict.scope:
+            continue
+        holders = [(life, rows.get(incident.process_id(life) or "")) for life in family.members]
+        named = [(life, row) for life, row in holders if row is not None and _may_be_killed(incident, life, row, rows)]
+        picked: dict[tuple[str, int, int | None], Candidates] = {}
+        for life, row in named:
+            reason = _holding(incident, life, row)
+            if reason is not None:
+                because, certainty = reason
+                picked[life.key] = Candidates(life, family, row, because, certainty, incident.holds_now(life))
+        for life, _ in [(c.life, c.row) for c in picked.values()]:
+            for above in _engine_parents(incident, family, life):
+                row = rows.get(incident.process_id(above) or "")
+                if above.key in picked or row is None or not _may_be_killed(incident, above, row, rows):
+                    continue
+                why = "it started the processes that hold the memory and would keep or start them again"
+                picked[above.key] = Candidates(above, family, row, why, "inferred", 0.0)
+        yield from picked.values()
+
+
+def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None:
+    """Why this process is tied to the memory; ``None`` if it is not."""
+    holds = row["holds_mib"]
+    heir = incident.inherits_from(life)
+    if heir is not None:
+        shown = (
+            "an earlier look shows it as its child" if heir.proven else "it is the only kind of process left that can"
+        )
+        return (
+            f"it still has the device files of the dead {heir.dead.pid} open ({shown})",
+            "proven" if heir.proven else "inferred",
+        )
+    if isinstance(holds, float) and holds >= 1:
+        return (f"the driver books {holds:,.0f} MiB on it", "proven")
+    if row["listed"] is True and holds is None:
+        return ("the driver lists it as a holder of device memory", "proven")
+    if holds is None and row["device_open"] is True and _maps(incident, life):
+        return ("it has the devices mapped; no list of memory was taken", "inferred")
+    return None
+
+
+def _maps(incident: Incident, life: Life) -> bool:
+    look = incident.newest(life.host)
+    seen = life.sightings.get(look.id) if look is not None else None
+    return seen is not None and bool(seen.mapped)
+
+
+def _may_be_killed(incident: Incident, life: Life, row: Row, rows: dict[str, Row]) -> bool:
+    """Alive, not already killed, not shielded, and not a job that somebody started after the clean-up."""
+    if is_leaving(row) or row["kill_delivered"] is True or shielded(incident, life):
+        return False
+    if row["alive_now"] is False or row["other_tenant"] is True:
+        return False
+    if row["zombie"] is True and not (row["live_threads"] and row["kill_delivered"] is False):
+        return False
+    if row["newer_than_actions"] is True and row["replaces_pid"] is None and incident.inherits_from(life) is None:
+        return False
+    return row["alive_now"] is True or row["listed"] is True
+
+
+def shielded(incident: Incident, life: Life) -> str | None:
+    """Why a process is never in the plan, or ``None``."""
+    if life.pid == 1:
+        return "PID 1: the machine or container lives in it"
+    if life.latest("kernel_thread") is True:
+        return "a kernel thread"
+    if incident.kinship.is_observer(life):
+        return "an ancestor of the tool that looked"
+    comm = life.program or ""
+    if comm in DAEMONS and life.string("user") in ("root", None):
+        return f"{comm} belongs to the system"
+    return None
+
+
+def _engine_parents(incident: Incident, family: Family, life: Life) -> Iterator[Life]:
+    """Living ancestors within the family, nearest first; a client of NVML that only looks is none of them."""
+    above = incident.kinship.parent(life)
+    while above is not None and incident.family_of(above) is family:
+        known = family.role(above) in ("engine", "server") and incident.parsed.roles
+        if incident.alive(above) is True and (known or not incident.is_monitor(above)):
+            yield above
+        above = incident.kinship.parent(above)
+
+
+def _depth(incident: Incident, candidate: Candidates) -> int:
+    """Distance from the root: parents go first, so that nothing is started again."""
+    depth, above = 0, incident.kinship.parent(candidate.life)
+    while above is not None and incident.family_of(above) is candidate.family:
+        depth, above = depth + 1, incident.kinship.parent(above)
+    return depth
+
+
+def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEntry:
+    life = candidate.life
+    root = candidate.family.root is life and alive_root(incident, candidate.family) is True
+    signal = "TERM" if root and life not in _zombies(incident, candidate) else "KILL"
+    return KillEntry(
+        process=incident.process_id(life) or "",
+        pid=life.pid,
+        start_time=rfc3339(life.start_ns),
+        start_ticks=life.start_ticks,
+        boot_id=None,
+        identity="weak",
+        name=life.title,
+        signal=signal,
+        order=order,
+        frees_mib=candidate.frees,
+        certainty=candidate.certainty,
+        because=candidate.because,
+        command=kill_command(incident, life, signal),
+        run_in="host",
+        host=incident.host_id(life.host),
+    )
+
+
+def _zombies(incident: Incident, candidate: Candidates) -> list[Life]:
+    return [candidate.life] if candidate.row["zombie"] is True else []
+
+
+def kill_command(incident: Incident, life: Life, signal: str) -> str:
+    """A command that checks, before it kills, that the PID is still this process."""
+    pid = life.pid
+    if life.start_ticks is not None:
+        check = f"\"$(sed 's/.*) //' /proc/{pid}/stat | cut -d' ' -f20)\" = {life.start_ticks}"
+        return f"[ {check} ] && kill -{signal} {pid}"
+    name = life.title or ""
+    named = f"case \"$(tr '\\0' ' ' </proc/{pid}/cmdline)\" in {shlex.quote(name)}*) :;; *) false;; esac"
+    opened = f"ls -l /proc/{pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia"
+    if not incident.booked_now(life):
+        return f"{named} && kill -{signal} {pid}"
+    return f"{named} && {opened} && kill -{signal} {pid}"
+
+
+def rfc3339(time_ns: int | None) -> str | None:
+    """A time as the report writes it."""
+    if time_ns is None:
+        return None
+    return datetime.fromtimestamp(time_ns / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
+    """What brings the memory back is stopped before anything is killed."""
+    done: set[int] = set()
+    for match in verdict.findings:
+        if match.rule_id != "GPD205":
+            continue
+        for row in match.rows:
+            pid = row["launcher_pid"]
+            if not isinstance(pid, int) or pid in done:
+                continue
+            done.add(pid)
+            lives = [life for life in incident.census.named(_host_of(incident, row), pid) if incident.alive(life)]
+            if lives:
+                life = lives[-1]
+                kind = "shell_loop" if life.program in SHELLS else "launcher"
+                command = kill_command(incident, life, "TERM")
+                yield pid, StopFirst(kind=kind, id=str(pid), command=command, run_in="host")
+
+
+def _host_of(incident: Incident, row: Row) -> str:
+    return next(host for host in incident.hosts() if incident.host_id(host) == row["host"])
+
+
+def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[KeepEntry]:
+    for life in incident.census.lives:
+        process = incident.process_id(life)
+        if process is None or life.pid in planned or incident.alive(life) is not True:
+            continue
+        family = incident.family_of(life)
+        because = shielded(incident, life)
+        if because is None and incident.is_monitor(life) and not incident.booked_now(life):
+            because = "it has the devices open to read figures; it holds no device memory"
+        elif (
+            because is None
+            and family is not None
+            and family.id not in verdict.scope
+            and (incident.holds_now(life) or 0) >= 1
+        ):
+            because = _why_kept(incident, family)
+        if because is not None:
+            yield KeepEntry(process=process, pid=life.pid, name=life.title, because=because)
+
+
+def _why_kept(incident: Incident, family: Family) -> str:
+    owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
+    if owners and family.user is not None and family.user not in owners:
+        return f"it belongs to another user ({family.user})"
+    if alive_root(incident, family) is True:
+        return "it is part of a running job that no command was aimed at"
+    return "nothing shows that it belongs to what was to be stopped; ask its owner"
+
+
+def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]) -> Iterator[ThenEntry]:
+    leaving = [row for row in rows.values() if is_leaving(row) and (row["holds_mib"] or 0)]
+    if leaving:
+        yield _wait(leaving)
+    if acts or verdict.outcome in (RELEASING,):
+        yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
+    if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
+        yield from _collect(incident)
+        if _somebody_holds(incident):
+            yield ThenEntry(
+                kind="ask_owner",
+                command=None,
+                because="living processes hold the memory, and nothing shows whose to stop",
+            )
+
+
+def _wait(leaving: Sequence[Row]) -> ThenEntry:
+    expected = [row["expected_release_s"] for row in leaving if isinstance(row["expected_release_s"], float)]
+    seconds = f"about {max(expected):.0f} s" if expected else "up to half a minute"
+    pids = ", ".join(str(row["pid"]) for row in leaving)
+    return ThenEntry(
+        kind="wait",
+        command=f"sleep {max(1, round(max(expected))) if expected else 30}; {VERIFY}",
+        because=f"SIGKILL has reached {pids}; giving the memory back takes {seconds} in all",
+    )
+
+
+def _collect(incident: Incident) -> Iterator[ThenEntry]:
+    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s != "kill commands"]
+    if wanted:
+        commands = "; ".join(COLLECT[source] for source in dict.fromkeys(wanted))
+        yield ThenEntry(
+            kind="collect", command=commands, because=f"this evidence lacks: {', '.join(dict.fromkeys(wanted))}"
+        )
+
+
+def _somebody_holds(incident: Incident) -> bool:
+    return any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries)
+
+
+def _next_time(incident: Incident) -> NextTime | None:
+    """One command for the whole family by its process group, with its effect on the recorded processes."""
+    family = next((f for f in incident.families if f.id in incident.aims.targets and f.root_pid is not None), None)
+    if family is None:
+        return None
+    groups = sorted({g for life in family.members if (g := life.integer("pgid")) is not None})
+    if not groups or not _groups_are_its_own(incident, family, groups):
+        command = f"kill -KILL {' '.join(str(life.pid) for life in family.members)}"
+        because = (
+            "its processes share no process group of their own, so they have to be named by PID; check start times"
+        )
+    else:
+        command = f"kill -KILL -- {' '.join(f'-{group}' for group in groups)}"
+        because = (
+            "the process group still names every member after the first process died; read it before stopping: "
+            "ps -o pgid= -p PID"
+        )
+    matches, misses = _effect(incident, family, command)
+    return NextTime(command=command, matches=tuple(matches), misses=tuple(misses), because=because)
+
+
+def _groups_are_its_own(incident: Incident, family: Family, groups: Sequence[int]) -> bool:
+    others = [x for x in incident.census.lives if x.host == family.host and x not in family.members]
+    return not any(life.integer("pgid") in groups for life in others)
+
+
+def _effect(incident: Incident, family: Family, command: str) -> tuple[list[int], list[int]]:
+    """Replay the proposal against everybody that the evidence shows."""
+    everybody = tuple(
+        Candidate(pid=life.pid, pgid=life.integer("pgid"), sid=life.integer("sid"), user=life.string("user"), uid=0)
+        for life in incident.census.lives
+        if life.host == family.host
+    )
+    line = parse_line(command, how="prompt", argv=None, script_text=None, user="root", host=family.host or None)
+    result = replay(line, World(everybody, True), Caller("root", 0), Observed(None, None, None))
+    selection = result.steps[0].selection if result.steps else None
+    hit = {v.pid for v in selection.verdicts if v.selected} if selection is not None else set[int]()
+    return sorted(hit), sorted(life.pid for life in family.members if life.pid not in hit)

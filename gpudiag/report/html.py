@@ -1,0 +1,70 @@
+"""The report as one HTML file: no script, nothing from elsewhere, readable on a telephone and on paper."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from gpudiag.report import chart, text
+from gpudiag.report.contract import Report
+from gpudiag.report.escape import NOT_AS_SHOWN, visible
+from gpudiag.report.view import SHARE_WORDS, View, shares
+
+ROW_CAP: Final = 300
+"""Rows of a list that a page shows; the plan is never cut."""
+
+
+def render(report: Report) -> str:
+    """The report as a self-contained HTML document."""
+    view = View(report)
+    return _environment().get_template("report.html.j2").render(report=report, view=view, chart=chart.build(view))
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("gpudiag.report"),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    # Jinja types its filters and globals as plain dicts.
+    environment.filters.update(  # pyright: ignore[reportUnknownMemberType]
+        mib=text.mib, size=text.size, clip=text.clip, pids=text.pids, pid_set=text.pid_set, prose=_prose
+    )
+    environment.globals.update(  # pyright: ignore[reportUnknownMemberType]
+        t=text,
+        geometry=chart,
+        shares=shares,
+        share_words=SHARE_WORDS,
+        cap=ROW_CAP,
+        as_shown=_as_shown,
+        not_as_shown=NOT_AS_SHOWN,
+    )
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """What every expression of a template passes on its way out, before it is escaped."""
+    if value is None:
+        return text.UNKNOWN
+    # Markup comes from our own macros, whose parts have passed here already.
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(value: str) -> Markup:
+    """Prose with what stands between backticks set as code."""
+    parts = (
+        Markup("<code>{}</code>").format(visible(part)) if is_code else escape(visible(part))
+        for is_code, part in text.spans(value)
+    )
+    return Markup("").join(parts)
+
+
+def _as_shown(commands: tuple[str, ...]) -> bool:
+    """Whether the commands can be copied as a page shows them."""
+    return all(visible(command) == command for command in commands)

@@ -1,0 +1,284 @@
+"""The report as Markdown for a ticket: GitHub's dialect, tables and fenced commands, no raw HTML of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gpudiag.report.contract import Action, Family, Finding, Gpu, Report
+from gpudiag.report.escape import NOT_AS_SHOWN, markdown_code, markdown_fence, markdown_text, visible
+from gpudiag.report.text import (
+    LEDGER_KIND_WORDS,
+    OUTCOME_WORDS,
+    STATE_WORDS,
+    UNKNOWN,
+    WHOSE_WORDS,
+    by_reason,
+    clip,
+    fate_text,
+    listed,
+    measure,
+    mib,
+    pid_set,
+    place,
+    plural,
+    step_outcome,
+    when,
+    word,
+)
+from gpudiag.report.view import KillGroup, View
+
+ROW_CAP: Final = 200
+"""Rows of a table; the plan is never cut."""
+
+
+def render(report: Report) -> str:
+    """The report as Markdown."""
+    view = View(report)
+    blocks = [block for section in _SECTIONS for block in section(view)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _code(value: str | None) -> str:
+    return UNKNOWN if value is None else markdown_code(clip(value))
+
+
+def _commands(*commands: str) -> str:
+    block = markdown_fence(commands, "sh")
+    return block if all(visible(command) == command for command in commands) else f"{block}\n\n{NOT_AS_SHOWN}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | None = ROW_CAP) -> str:
+    """Cells come escaped; nothing in them can be a line end."""
+    body = tuple(rows)
+    shown = body[:cap]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *shown)]
+    if len(shown) < len(body):
+        lines.append(f"\n… and {plural(len(body) - len(shown), 'more row')}, in the JSON report.")
+    return "\n".join(lines)
+
+
+def _verdict(view: View) -> Iterator[str]:
+    yield f"# {markdown_text(word(OUTCOME_WORDS, view.report.outcome))}"
+    yield markdown_text(view.report.summary)
+
+
+def _gpus(view: View) -> Iterator[str]:
+    if view.report.gpus:
+        head = ("GPU", "model", "used", "total", "reserve", "baseline", "state")
+        yield _table(head, (_gpu_row(view, gpu) for gpu in view.report.gpus))
+
+
+def _gpu_row(view: View, gpu: Gpu) -> tuple[str, ...]:
+    sizes = (gpu.used_mib, gpu.total_mib, gpu.reserved_mib, gpu.baseline_mib)
+    outcome = markdown_text(word(OUTCOME_WORDS, gpu.outcome))
+    return (markdown_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
+
+
+def _plan(view: View) -> Iterator[str]:
+    plan = view.report.plan
+    yield "## What to do"
+    for stop in plan.stop_first:
+        where = view.stop_place(stop)
+        yield f"First stop {markdown_text(word({}, stop.kind))} {_code(stop.id)} {markdown_text(where)}".strip() + ":"
+        yield _commands(stop.command)
+    yield markdown_text(view.kill_line())
+    for group in view.kill_groups():
+        yield from _kill_group(view, group)
+    for then in plan.then:
+        because = f": {markdown_text(then.because)}" if then.because else ""
+        yield f"Then {markdown_text(word({}, then.kind))}{because}"
+        if then.command:
+            yield _commands(then.command)
+    if plan.keep:
+        yield "Do not kill:"
+        rows = ((str(keep.pid), _code(keep.name), markdown_text(keep.because)) for keep in plan.keep)
+        yield _table(("PID", "name", "because"), rows)
+
+
+def _kill_group(view: View, group: KillGroup) -> Iterator[str]:
+    where = view.place(group.host, group.run_in)
+    yield f"Paste {markdown_text(where)}".strip() + ":"
+    yield _commands(*group.commands)
+    rows = (
+        (
+            str(entry.order),
+            str(entry.pid),
+            _code(entry.name),
+            markdown_text(entry.signal),
+            mib(entry.frees_mib),
+            markdown_text(when(entry.start_time)),
+            markdown_text(f"{entry.certainty}, {entry.identity} identity"),
+            markdown_text(entry.because),
+        )
+        for entry in group.entries
+    )
+    yield _table(("order", "PID", "name", "signal", "frees", "started", "sure", "because"), rows, cap=None)
+
+
+def _actions(view: View) -> Iterator[str]:
+    if view.report.actions:
+        yield "## What happened"
+    for action in view.report.actions:
+        yield from _action(view, action)
+
+
+def _action(view: View, action: Action) -> Iterator[str]:
+    code = "" if action.exit_code is None else f", exit code {action.exit_code}"
+    time = when(action.time, action.time_error_s)
+    yield f"**{markdown_text(action.id)}** {markdown_text(f'{time}, from: {word({}, action.source)}{code}')}"
+    yield _commands(action.text)
+    if action.steps:
+        rows = (
+            (
+                markdown_text(step.id),
+                _code(step.text),
+                markdown_text(view.host_name(step.runs_on)),
+                markdown_text(step_outcome(step)),
+            )
+            for step in action.steps
+        )
+        yield _table(("step", "command", "on", "what it did"), rows)
+
+
+def _ledger(view: View) -> Iterator[str]:
+    rows = view.ledger_rows()
+    if not rows:
+        return
+    yield "## Who holds it"
+    cells = (
+        (
+            markdown_text(view.gpu_name(gpu.id)),
+            mib(entry.mib),
+            "" if entry.pid is None else str(entry.pid),
+            "" if entry.name is None else _code(entry.name),
+            markdown_text(word(LEDGER_KIND_WORDS, entry.kind)),
+            markdown_text(word(WHOSE_WORDS, entry.whose)),
+            markdown_text(" ".join(part for part in (entry.because, view.holder(entry)) if part)),
+        )
+        for gpu, entry in rows
+    )
+    yield _table(("GPU", "size", "PID", "name", "held by", "whose", "because"), cells)
+
+
+def _families(view: View) -> Iterator[str]:
+    if view.report.families:
+        yield "## Servers and their processes"
+    for family in view.report.families:
+        yield from _family(view, family)
+
+
+def _family(view: View, family: Family) -> Iterator[str]:
+    root = UNKNOWN if family.root_pid is None else str(family.root_pid)
+    about = f"{family.engine or 'engine not known'}, root PID {root}, {word({}, family.state)}"
+    yield f"**{markdown_text(family.id)}** {markdown_text(f'{about}; {word(OUTCOME_WORDS, family.outcome)}')}"
+    rows = (
+        (
+            f"{'↳ ' * member.depth}{member.process.pid}",
+            _code(member.process.name),
+            markdown_text(member.process.role or ""),
+            UNKNOWN if member.process.state is None else markdown_text(word(STATE_WORDS, member.process.state[:1])),
+            markdown_text(view.holds(member.process)),
+        )
+        for member in view.members(family)
+    )
+    yield _table(("PID", "name", "role", "state", "memory"), rows)
+    fates = ((process.pid, fate_text(fate)) for process in view.family_processes(family) for fate in process.fate)
+    reasons = tuple((pids, markdown_text(reason)) for pids, reason in by_reason(fates))
+    if reasons:
+        yield _table(("PIDs", "what a step did to them"), reasons)
+
+
+def _findings(view: View) -> Iterator[str]:
+    if view.report.findings:
+        yield "## Why"
+    for finding in view.report.findings:
+        yield from _finding(view, finding)
+
+
+def _finding(view: View, finding: Finding) -> Iterator[str]:
+    yield f"### {markdown_text(finding.rule)} {markdown_text(finding.title)}"
+    about = ["main cause"] if finding.primary else []
+    about.append(finding.certainty)
+    if finding.explains_mib is not None:
+        about.append(f"explains {mib(finding.explains_mib)}")
+    about.extend(measure(key, value) for key, value in finding.measures.items())
+    yield markdown_text(", ".join(about))
+    yield markdown_text(finding.text)
+    for evidence in finding.evidence:
+        yield f"{_code(place(view.report, evidence))}\n\n{markdown_fence((clip(evidence.quote),))}"
+    if finding.rivals:
+        rows = (
+            (markdown_text(rival.rule), markdown_text(word({}, rival.status)), markdown_text(rival.because))
+            for rival in finding.rivals
+        )
+        yield _table(("or else", "is", "because"), rows)
+    if finding.settled_by:
+        yield f"Settled by: {markdown_text(finding.settled_by)}"
+
+
+def _unknown(view: View) -> Iterator[str]:
+    if view.report.unknown:
+        yield "## What is not known"
+    for rule in view.report.unknown:
+        yield f"**{markdown_text(rule.rule)}** lacks {markdown_text(listed(rule.missing) or 'evidence')}. To get it:"
+        yield _commands(rule.collect)
+
+
+def _next_time(view: View) -> Iterator[str]:
+    following = view.report.plan.next_time
+    if following is None:
+        return
+    yield "## Next time"
+    yield _commands(following.command)
+    matches = pid_set(following.matches) or "none of the recorded PIDs"
+    misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
+    yield f"It would have hit {matches}.{misses} {markdown_text(following.because)}".strip()
+
+
+def _evidence(view: View) -> Iterator[str]:
+    report = view.report
+    yield "## Evidence"
+    if report.hosts:
+        rows = (
+            (
+                _code(host.name),
+                _code(host.driver_version),
+                _code(host.cuda_version),
+                {True: "yes", False: "no", None: UNKNOWN}[host.privileged],
+                markdown_text(word({}, host.pid_namespace)),
+            )
+            for host in report.hosts
+        )
+        yield _table(("host", "driver", "CUDA", "seen as root", "PID namespace"), rows)
+    if report.inputs:
+        inputs = (
+            (_code(ref.id), _code(ref.path), markdown_text(ref.kind), "yes" if ref.complete else "no")
+            for ref in report.inputs
+        )
+        yield _table(("input", "path", "kind", "complete"), inputs)
+    if report.looks:
+        looks = ((markdown_text(look.id), markdown_text(when(look.time, look.time_error_s))) for look in report.looks)
+        yield _table(("look", "time"), looks)
+    if read := view.read_sources():
+        yield f"Read: {markdown_text(read)}"
+    if gaps := view.evidence_gaps():
+        yield _table(
+            ("not read", "how", "because"),
+            ((markdown_text(gap.what), markdown_text(gap.how), markdown_text(gap.because)) for gap in gaps),
+        )
+    yield markdown_text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
+
+
+_SECTIONS: Final = (
+    _verdict,
+    _gpus,
+    _plan,
+    _actions,
+    _ledger,
+    _families,
+    _findings,
+    _unknown,
+    _next_time,
+    _evidence,
+)

@@ -1,0 +1,385 @@
+"""The report for a terminal or a plain-text file: the verdict and what to type come first."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+from gpudiag.report.contract import (
+    Action,
+    Family,
+    Finding,
+    Gpu,
+    KillEntry,
+    LedgerEntry,
+    Report,
+    ThenEntry,
+)
+from gpudiag.report.escape import NOT_AS_SHOWN, visible
+from gpudiag.report.text import (
+    LEDGER_KIND_WORDS,
+    OUTCOME_WORDS,
+    UNKNOWN,
+    WHOSE_WORDS,
+    by_reason,
+    clip,
+    fate_text,
+    frees,
+    listed,
+    measure,
+    mib,
+    number,
+    pid_set,
+    place,
+    plural,
+    size,
+    step_outcome,
+    trust_text,
+    when,
+    word,
+)
+from gpudiag.report.view import SHARE_WORDS, KillGroup, Share, View, shares
+
+T = TypeVar("T")
+
+MIN_WIDTH: Final = 40
+ROW_CAP: Final = 60
+"""Rows of a list that a terminal shows; the plan is never cut."""
+
+_MARKS: Final = dict(zip(SHARE_WORDS, "#=os?d!ur.", strict=True))
+_BOLD: Final = "\x1b[1m"
+_PLAIN: Final = "\x1b[0m"
+_OUTCOME_COLOURS: Final = {
+    "memory_held": "\x1b[1;31m",
+    "releasing": "\x1b[1;33m",
+    "released": "\x1b[1;32m",
+    "nothing_held": "\x1b[1;32m",
+    "inconclusive": "\x1b[1;35m",
+}
+
+
+def render(report: Report, width: int = 80, colour: bool = False) -> str:
+    """The report as text. No line is wider than ``width`` but commands, which are never broken."""
+    page = _Page(max(width, MIN_WIDTH), colour)
+    view = View(report)
+    for section in _SECTIONS:
+        section(page, view)
+    return page.text()
+
+
+class _Page:
+    """Lines of one output. Everything added is made visible here, so no section can forget it."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width = width
+        self._colour = colour
+        self._lines: list[str] = []
+
+    def paint(self, text: str, code: str) -> None:
+        """Lines of our own wording in a colour."""
+        for line in _wrap(visible(text), self.width):
+            self._lines.append(f"{code}{line}{_PLAIN}" if self._colour else line)
+
+    def heading(self, text: str) -> None:
+        self._lines.append("")
+        self.paint(text.upper(), _BOLD)
+
+    def say(self, text: str, indent: int = 2, first: str = "") -> None:
+        """Prose; ``first`` stands before the first line and the others line up behind it."""
+        head = visible(first)
+        hang = _width(head)
+        if indent + hang > self.width // 2:
+            text, head, hang = first + text, "", 0
+        for index, line in enumerate(_wrap(visible(text), self.width - indent - hang)):
+            self._lines.append(f"{' ' * indent}{head if index == 0 else ' ' * hang}{line}")
+
+    def command(self, text: str, indent: int = 6) -> None:
+        """A command on a line of its own, whole."""
+        shown = visible(text)
+        self._lines.append(f"{' ' * indent}{shown}")
+        if shown != text:
+            self.say(NOT_AS_SHOWN, indent)
+
+    def rows(self, items: Iterable[T], draw: Callable[[T], None], noun: str) -> None:
+        """At most ROW_CAP rows, and how many there are more."""
+        rows = tuple(items)
+        for item in rows[:ROW_CAP]:
+            draw(item)
+        if len(rows) > ROW_CAP:
+            self.say(f"… and {plural(len(rows) - ROW_CAP, f'more {noun}')}, in the JSON report.")
+
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self._lines).strip("\n") + "\n"
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _wrap(text: str, width: int) -> Iterator[str]:
+    line: str | None = None
+    for piece in _words(text, width):
+        if line is None:
+            line = piece
+        elif _width(line) + 1 + _width(piece) > width:
+            yield line
+            line = piece
+        else:
+            line = f"{line} {piece}"
+    yield line or ""
+
+
+def _words(text: str, width: int) -> Iterator[str]:
+    """Words; one that is wider than a line is broken to fit."""
+    for piece in text.split(" "):
+        start = used = 0
+        for index, char in enumerate(piece):
+            if used + _cells(char) > width:
+                yield piece[start:index]
+                start, used = index, 0
+            used += _cells(char)
+        yield piece[start:]
+
+
+def _verdict(page: _Page, view: View) -> None:
+    report = view.report
+    page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, _BOLD))
+    page.say(report.summary, 0)
+
+
+def _gpus(page: _Page, view: View) -> None:
+    if not view.report.gpus:
+        return
+    page.heading("GPUs")
+    used: set[str] = set()
+    for gpu in view.report.gpus:
+        parts = shares(gpu)
+        used.update(share.key for share in parts)
+        name = f" {clip(gpu.name, 60)}" if gpu.name else ""
+        differs = gpu.outcome != view.report.outcome
+        outcome = f"; {word(OUTCOME_WORDS, gpu.outcome).lower()}" if differs else ""
+        page.say(f"{view.gpu_name(gpu.id)}{name}: {_use(gpu)}{outcome}")
+        if parts:
+            page.say(f"[{_bar(parts, page.width - 6)}]", 4)
+    if used:
+        legend = [f"{mark} {SHARE_WORDS[key]}" for key, mark in _MARKS.items() if key in used]
+        page.say(", ".join(legend), 4)
+
+
+def _use(gpu: Gpu) -> str:
+    reserve = "" if gpu.reserved_mib is None else f", reserve {mib(gpu.reserved_mib)}"
+    if gpu.total_mib is None:
+        return f"used {mib(gpu.used_mib)}{reserve}"
+    if gpu.used_mib is None:
+        return f"used {UNKNOWN}, of {mib(gpu.total_mib)}{reserve}"
+    return f"{number(gpu.used_mib)} of {mib(gpu.total_mib)} used{reserve}"
+
+
+def _bar(parts: tuple[Share, ...], width: int) -> str:
+    """Marks in proportion; a share that is not empty gets one mark at least."""
+    whole = sum(share.mib for share in parts)
+    counts = [max(1, round(share.mib / whole * width)) for share in parts]
+    counts[counts.index(max(counts))] += width - sum(counts)
+    return "".join(_MARKS[share.key] * count for share, count in zip(parts, counts, strict=True))
+
+
+def _plan(page: _Page, view: View) -> None:
+    plan = view.report.plan
+    page.heading("What to do")
+    if plan.stop_first:
+        page.say("First stop what would start it again:")
+        for stop in plan.stop_first:
+            where = view.stop_place(stop)
+            page.say(f"{word({}, stop.kind)} {stop.id}{f' ({where})' if where else ''}", 4)
+            page.command(stop.command)
+    page.say(view.kill_line())
+    for group in view.kill_groups():
+        _kill_group(page, view, group)
+    if plan.then:
+        page.say("Then:")
+    for then in plan.then:
+        _then(page, then)
+    if plan.keep:
+        page.say("Do not kill:")
+    page.rows(plan.keep, lambda keep: page.say(f"{keep.name or UNKNOWN}: {keep.because}", 4, f"{keep.pid} "), "process")
+
+
+def _kill_group(page: _Page, view: View, group: KillGroup) -> None:
+    for entry in group.entries:
+        page.say(_kill_entry(entry), 4, f"{entry.order}. {entry.pid}  ")
+    for pids, trust in by_reason((entry.pid, trust_text(entry)) for entry in group.entries):
+        page.say(trust, 4, f"{pids}: ")
+    for pids, reason in by_reason((entry.pid, entry.because) for entry in group.entries):
+        page.say(reason, 4, f"{pids}: ")
+    where = view.place(group.host, group.run_in)
+    page.say(f"Paste{f' {where}' if where else ''}:")
+    for command in group.commands:
+        page.command(command)
+
+
+def _kill_entry(entry: KillEntry) -> str:
+    start = f", started {when(entry.start_time)}" if entry.start_time else ""
+    return f"{clip(entry.name or f'name {UNKNOWN}', 80)}, {entry.signal}, {frees(entry)}{start}"
+
+
+def _then(page: _Page, then: ThenEntry) -> None:
+    page.say(f"{word({}, then.kind)}: {then.because}" if then.because else word({}, then.kind), 4)
+    if then.command:
+        page.command(then.command)
+
+
+def _actions(page: _Page, view: View) -> None:
+    if not view.report.actions:
+        return
+    page.heading("What happened")
+    page.rows(view.report.actions, lambda action: _action(page, view, action), "action")
+
+
+def _action(page: _Page, view: View, action: Action) -> None:
+    code = "" if action.exit_code is None else f", exit code {action.exit_code}"
+    source = word({}, action.source)
+    page.say(f"{when(action.time, action.time_error_s)}, from: {source}{code}", first=f"{action.id}  ")
+    page.command(action.text)
+    for step in action.steps:
+        host = view.host_name(step.runs_on)
+        signal = f"signal {step.signal}" if step.signal else ""
+        about = ", ".join(part for part in (signal, f"on {host}" if host else "") if part)
+        page.say(f"{step.text}{f'  ({about})' if about else ''}", 4, f"{step.id}  ")
+        page.say(step_outcome(step), 10)
+
+
+def _ledger(page: _Page, view: View) -> None:
+    gpus = [gpu for gpu in view.report.gpus if gpu.ledger]
+    if not gpus:
+        return
+    page.heading("Who holds it")
+    for gpu in gpus:
+        page.say(f"{view.gpu_name(gpu.id)}, baseline {mib(gpu.baseline_mib)}:")
+        page.rows(gpu.ledger, lambda entry: page.say(_ledger_entry(view, entry), 4), "holder")
+        for pids, reason in by_reason((entry.pid, entry.because) for entry in gpu.ledger if entry.pid is not None):
+            page.say(reason, 4, f"{pids}: ")
+
+
+def _ledger_entry(view: View, entry: LedgerEntry) -> str:
+    pid = "" if entry.pid is None else f"PID {entry.pid} "
+    name = f"{clip(entry.name, 80)} " if entry.name else ""
+    whose = f", {word(WHOSE_WORDS, entry.whose)}" if entry.kind in ("process", "dead_process") else ""
+    held = f", {held}" if (held := view.holder(entry)) else ""
+    because = f": {entry.because}" if entry.because and entry.pid is None else ""
+    return f"{size(entry.mib)}  {pid}{name}({word(LEDGER_KIND_WORDS, entry.kind)}{whose}{held}){because}"
+
+
+def _families(page: _Page, view: View) -> None:
+    if not view.report.families:
+        return
+    page.heading("Servers and their processes")
+    for family in view.report.families:
+        _family(page, view, family)
+
+
+def _family(page: _Page, view: View, family: Family) -> None:
+    root = UNKNOWN if family.root_pid is None else str(family.root_pid)
+    engine = family.engine or "engine not known"
+    state = word({}, family.state)
+    page.say(f"{engine}, root PID {root}, {state}; {word(OUTCOME_WORDS, family.outcome).lower()}", 2, f"{family.id}  ")
+
+    def draw(row: tuple[int, str]) -> None:
+        page.say(row[1], 4 + 2 * row[0])
+
+    rows = [(member.depth, _member(view, member.process.id)) for member in view.members(family)]
+    page.rows(rows, draw, "process")
+    fates = ((process.pid, fate_text(fate)) for process in view.family_processes(family) for fate in process.fate)
+    page.rows(by_reason(fates), lambda row: page.say(row[1], 4, f"{row[0]}: "), "reason")
+
+
+def _member(view: View, process_id: str) -> str:
+    process = view.processes[process_id]
+    return f"{process.pid} {clip(process.name or f'name {UNKNOWN}', 80)}: {view.process_facts(process)}"
+
+
+def _findings(page: _Page, view: View) -> None:
+    if not view.report.findings:
+        return
+    page.heading("Why")
+    page.rows(view.report.findings, lambda finding: _finding(page, view, finding), "finding")
+
+
+def _finding(page: _Page, view: View, finding: Finding) -> None:
+    primary = "main cause, " if finding.primary else ""
+    explains = "" if finding.explains_mib is None else f", explains {mib(finding.explains_mib)}"
+    page.say(f"{finding.title} ({primary}{finding.certainty}{explains})", first=f"{finding.rule}  ")
+    page.say(finding.text, 4)
+    if finding.measures:
+        page.say(", ".join(measure(key, value) for key, value in finding.measures.items()), 4, "Measured: ")
+    for evidence in finding.evidence:
+        page.say(f"{place(view.report, evidence)}: {clip(evidence.quote)}", 4, "Evidence: ")
+    for rival in finding.rivals:
+        because = f": {rival.because}" if rival.because else ""
+        page.say(f"{rival.rule} is {word({}, rival.status)}{because}", 4, "Or else:  ")
+    if finding.settled_by:
+        page.say(finding.settled_by, 4, "Settled by: ")
+
+
+def _unknown(page: _Page, view: View) -> None:
+    if not view.report.unknown:
+        return
+    page.heading("What is not known")
+    for rule in view.report.unknown:
+        page.say(f"lacks {listed(rule.missing) or 'evidence'}. To get it:", first=f"{rule.rule}  ")
+        page.command(rule.collect)
+
+
+def _next_time(page: _Page, view: View) -> None:
+    following = view.report.plan.next_time
+    if following is None:
+        return
+    page.heading("Next time")
+    page.command(following.command, 4)
+    matches = pid_set(following.matches) or "none of the recorded PIDs"
+    misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
+    page.say(f"It would have hit {matches}.{misses} {following.because}".strip())
+
+
+def _sources(page: _Page, view: View) -> None:
+    report = view.report
+    page.heading("Evidence")
+    for host in report.hosts:
+        driver = f"driver {host.driver_version or UNKNOWN}, CUDA {host.cuda_version or UNKNOWN}"
+        root = {True: "seen as root", False: "not seen as root", None: "rights not known"}[host.privileged]
+        space = f"PID namespace {word({}, host.pid_namespace)}"
+        page.say(f"Host {host.name or UNKNOWN}: {driver}; {root}; {space}")
+    for look in report.looks:
+        page.say(f"{when(look.time, look.time_error_s)}", first=f"Look {look.id}: ")
+    for ref in report.inputs:
+        page.say(
+            f"{ref.path} ({word({}, ref.kind)}, {'complete' if ref.complete else 'not complete'})", 2, f"{ref.id}: "
+        )
+    if read := view.read_sources():
+        page.say(read, first="Read: ")
+    page.rows(
+        view.evidence_gaps(),
+        lambda gap: page.say(f"{gap.what}: {gap.how}{f', {gap.because}' if gap.because else ''}", 2, "Not read: "),
+        "gap",
+    )
+    page.say(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
+
+
+_SECTIONS: Final = (
+    _verdict,
+    _gpus,
+    _plan,
+    _actions,
+    _ledger,
+    _families,
+    _findings,
+    _unknown,
+    _next_time,
+    _sources,
+)

@@ -1,0 +1,218 @@
+"""Wording that all outputs share: numbers, PIDs, times, and the words for the contract's values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, Report
+
+UNKNOWN: Final = "not known"
+
+OUTCOME_WORDS: Final = {
+    "memory_held": "Memory is still held",
+    "releasing": "Memory is being released",
+    "released": "Memory was released",
+    "nothing_held": "Nothing is held",
+    "inconclusive": "Cannot be told from this evidence",
+}
+WHOSE_WORDS: Final = {
+    "family": "this server",
+    "older_family": "an older server of the same owner",
+    "other_tenant": "another tenant",
+    "system": "the system",
+    "unknown": "owner not known",
+}
+LEDGER_KIND_WORDS: Final = {
+    "process": "live process",
+    "dead_process": "dead process",
+    "driver": "the driver",
+    "unattributed": "nobody named",
+}
+REACHED_WORDS: Final = {"yes": "reached", "no": "not reached", "unknown": "not known whether reached"}
+RAN_WORDS: Final = {"yes": "Ran", "no": "Did not run", "unknown": "Not known whether it ran"}
+STATE_WORDS: Final = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "uninterruptible",
+    "T": "stopped",
+    "t": "traced",
+    "Z": "zombie",
+    "X": "dead",
+    "I": "idle",
+}
+_CODE: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_UNITS: Final = {"s": "s", "ms": "ms", "mib": "MiB", "kib": "KiB", "pct": "%"}
+
+
+def word(words: dict[str, str], value: str) -> str:
+    """The word for an enum value; a value of a later version is shown as it stands."""
+    return words.get(value, value.replace("_", " "))
+
+
+def number(value: float) -> str:
+    """Thousands apart, and no more digits than a reader uses: ``92,967``, ``10.3``, ``0.013``."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if abs(value) < 10 else f"{value:,.1f}".removesuffix(".0")
+
+
+def mib(value: float | None) -> str:
+    """A size with its unit; an unknown size says so."""
+    return UNKNOWN if value is None else f"{number(value)} MiB"
+
+
+def size(value: float | None) -> str:
+    """A size where nothing beside it tells what it is."""
+    return "size not known" if value is None else mib(value)
+
+
+def total(values: Iterable[float | None]) -> str:
+    """A sum that admits what it lacks: ``at least 8,802 MiB``."""
+    known, lacks = 0.0, False
+    for value in values:
+        known, lacks = (known, True) if value is None else (known + value, lacks)
+    if lacks:
+        return f"at least {mib(known)}" if known else UNKNOWN
+    return mib(known)
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{number(count)} {noun if count == 1 else many or noun + 's'}"
+
+
+def pids(values: Iterable[int]) -> str:
+    """PIDs in the order given; runs of three or more neighbours are drawn together: ``884, 886–890``."""
+    parts: list[str] = []
+    for run in _runs(tuple(values)):
+        parts.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(pid) for pid in run])
+    return ", ".join(parts)
+
+
+def _runs(values: tuple[int, ...]) -> list[list[int]]:
+    keyed = itertools.groupby(enumerate(values), key=lambda pair: pair[1] - pair[0])
+    return [[pid for _, pid in group] for _, group in keyed]
+
+
+def pid_set(values: Iterable[int]) -> str:
+    """PIDs whose order says nothing, sorted."""
+    return pids(sorted(set(values)))
+
+
+def by_reason(pairs: Iterable[tuple[int, str]]) -> tuple[tuple[str, str], ...]:
+    """PIDs that share a reason, together: (``887–890``, reason), in order of first appearance."""
+    groups: dict[str, list[int]] = {}
+    for pid, reason in pairs:
+        if reason:
+            groups.setdefault(reason, []).append(pid)
+    return tuple((pid_set(group), reason) for reason, group in groups.items())
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def parse_time(time: str | None) -> datetime | None:
+    """An RFC 3339 time in UTC; ``None`` if there is none or it cannot be read."""
+    try:
+        parsed = datetime.fromisoformat(time or "")
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def when(time: str | None, error_s: float | None = None) -> str:
+    """A time as people read it, with its error where that is a second or more."""
+    if time is None:
+        return "time not known"
+    parsed = parse_time(time)
+    shown = time if parsed is None else f"{parsed:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{shown} ±{number(error_s)} s" if error_s is not None and error_s >= 1 else shown
+
+
+def clip(text: str, limit: int = 300) -> str:
+    """At most ``limit`` characters; says how many were left out."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({number(len(text) - limit)} more characters)"
+
+
+def spans(text: str) -> tuple[tuple[bool, str], ...]:
+    """Prose cut at paired backticks into (is it code, text); lone, empty and doubled ones are plain text."""
+    parts = _CODE.split(text)
+    return tuple((index % 2 == 1, part) for index, part in enumerate(parts) if part)
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends with one already."""
+    stripped = text.strip()
+    return stripped if not stripped or stripped.endswith((".", "!", "?")) else stripped + "."
+
+
+def step_outcome(step: ActionStep) -> str:
+    """What a step did, in sentences; nothing is said of a list that is empty because nothing is known."""
+    ran = word(RAN_WORDS, step.ran)
+    parts = [sentence(f"{ran}: {step.because}" if step.because else ran), *_hits(step)]
+    if step.collateral:
+        parts.append(f"Also hit, though not part of it: {pid_set(step.collateral)}.")
+    if step.not_permitted:
+        parts.append(f"Not permitted: {pid_set(step.not_permitted)}.")
+    if step.error:
+        parts.append(f"It said: {sentence(clip(step.error))}")
+    if step.exit_code is not None:
+        parts.append(f"Exit code {step.exit_code}.")
+    return " ".join(parts)
+
+
+def _hits(step: ActionStep) -> list[str]:
+    hit = [pid_set(step.hit)] if step.hit else []
+    hit.extend(step.hit_shells)
+    verb = "Hit" if step.ran == "yes" else "If it ran, it hit"
+    parts: list[str] = []
+    if hit:
+        parts.append(f"{verb} {listed(hit)}.")
+    if step.missed:
+        parts.append(f"Missed {pid_set(step.missed)}.")
+    return parts
+
+
+def frees(entry: KillEntry) -> str:
+    """What ending a process gives back."""
+    if entry.frees_mib is None:
+        return "frees an amount not known"
+    return "frees nothing itself" if entry.frees_mib == 0 else f"frees {mib(entry.frees_mib)}"
+
+
+def trust_text(entry: KillEntry) -> str:
+    """How sure the entry is, and what its command checks before it kills."""
+    checks = {
+        "strong": "the command checks that it is still the same process",
+        "weak": "only PID and name are known, and the command checks both",
+    }
+    return f"{entry.certainty}; {word(checks, entry.identity)}"
+
+
+def fate_text(fate: Fate) -> str:
+    """What one step did to one process."""
+    head = f"{fate.step}: {word(REACHED_WORDS, fate.reached)} ({fate.certainty})"
+    return f"{head}: {fate.because}" if fate.because else head
+
+
+def measure(key: str, value: object) -> str:
+    """A measure with the unit that its key ends in: ``released after 10.3 s``."""
+    name, _, suffix = key.rpartition("_")
+    unit = _UNITS.get(suffix)
+    label = (name if unit and name else key).replace("_", " ")
+    if value is None:
+        return f"{label}: {UNKNOWN}"
+    shown = number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return f"{label} {shown} {unit}" if unit and name else f"{label}: {shown}"
+
+
+def place(report: Report, evidence: Evidence) -> str:
+    """``after/query-apps.csv:5``; the input stands before it where there are several."""
+    where = evidence.member if evidence.line is None else f"{evidence.member}:{evidence.line}"
+    return f"{evidence.input} {where}" if len(report.inputs) > 1 else where

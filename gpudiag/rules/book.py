@@ -1,0 +1,49 @@
+"""The engines' names for their processes, in the form in which the timeline asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from gpudiag.rules.engines import Engine
+from gpudiag.shell.regex import RegexError, match
+
+
+class Book:
+    """Answers about titles, log roles and kill patterns from all engine files."""
+
+    def __init__(self, engines: Sequence[Engine]):
+        self._engines = tuple(engines)
+        self._role_of = cache(self._look_up)
+
+    def role_of(self, comm: str | None, cmdline: str | None) -> tuple[str, str] | None:
+        """(engine, role) that a title or command line shows; the first engine that knows it."""
+        return self._role_of(comm, cmdline)
+
+    def _look_up(self, comm: str | None, cmdline: str | None) -> tuple[str, str] | None:
+        for engine in self._engines:
+            role = engine.role_of(comm, cmdline)
+            if role is not None:
+                return engine.name, role
+        return None
+
+    def role_in_log(self, role: str) -> tuple[str, str] | None:
+        """(engine, role) for a log prefix such as ``(Worker_TP0 pid=887)``."""
+        line = f"({role} pid=1)"
+        for engine in self._engines:
+            for prefix in engine.log_prefixes:
+                if prefix.pattern.match(line):
+                    return engine.name, prefix.role
+        return None
+
+    def engines_named_by(self, pattern: str, *, ignore_case: bool, against: str) -> frozenset[str]:
+        """Engines whose server a kill pattern matches as the tool would match it."""
+        texts = [(engine.name, text) for engine in self._engines for text in _texts(engine, against)]
+        answers = match(pattern, [text for _, text in texts], ignore_case=ignore_case) if texts else []
+        if isinstance(answers, RegexError):
+            return frozenset()
+        return frozenset(name for (name, _), matched in zip(texts, answers, strict=True) if matched)
+
+
+def _texts(engine: Engine, against: str) -> tuple[str, ...]:
+    return (*engine.servers, *engine.child_titles) if against == "cmdline" else engine.server_comms

@@ -1,0 +1,102 @@
+"""Checks of a set of rule files. What one file can get wrong by itself, loading it finds; this is about the set and
+about what a finished rule owes its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from gpudiag.rules.files import RulesError, data_dir, toml_files
+from gpudiag.rules.loader import load_rule
+from gpudiag.rules.schema import Answer, AnyOf, Condition, Rule
+
+CATALOGUE: Final = frozenset(
+    f"GPD{number}"
+    for numbers in (
+        range(101, 113),
+        range(201, 214),
+        range(301, 306),
+        range(401, 404),
+        range(501, 507),
+        range(601, 606),
+        range(901, 904),
+    )
+    for number in numbers
+)
+"""Ids that have a meaning, whether their rule is written yet or not. An id never gets another meaning."""
+
+ANSWERS: Final[tuple[Answer, ...]] = ("fires", "quiet", "unknown")
+
+
+def lint_directory(directory: Path | None = None) -> tuple[str, ...]:
+    """Everything that is wrong with the directory's rules, one sentence each."""
+    rules: dict[str, Rule] = {}
+    problems: list[str] = []
+    for path in toml_files(directory or data_dir()):
+        try:
+            rules[path.name] = load_rule(path)
+        except RulesError as error:
+            problems.append(str(error))
+    return (*problems, *lint_rules(rules))
+
+
+def lint_rules(rules: Mapping[str, Rule]) -> tuple[str, ...]:
+    """What is wrong with rules that load, by file name."""
+    return (
+        *_taken_twice(rules),
+        *(f"{file}: {problem}" for file, rule in rules.items() for problem in _rule_problems(file, rule)),
+    )
+
+
+def _taken_twice(rules: Mapping[str, Rule]) -> Iterator[str]:
+    ids: dict[str, str] = {}
+    slugs: dict[str, str] = {}
+    for file, rule in rules.items():
+        for kind, seen, value in (("id", ids, rule.id), ("slug", slugs, rule.slug)):
+            if value in seen:
+                yield f"{file}: {kind}: {value} is taken by {seen[value]}."
+            seen.setdefault(value, file)
+
+
+def _rule_problems(file: str, rule: Rule) -> Iterator[str]:
+    if file != rule.file_name:
+        yield f"the file should be named {rule.file_name}."
+    if rule.id not in CATALOGUE:
+        yield f"id: {rule.id} is not in the catalogue."
+    for rival in rule.rivals:
+        if rival.rule == rule.id or rival.rule not in CATALOGUE:
+            yield f"rivals: {rival.rule} is no other rule of the catalogue."
+    yield from _case_problems(rule)
+    for column in sorted(_undecidable(rule) - rule.missing.keys()):
+        yield f"missing: nothing says which evidence lacks when {column} is null."
+
+
+def _case_problems(rule: Rule) -> Iterator[str]:
+    names = [case.name for case in rule.cases]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"case: the name {name!r} stands there twice."
+    covered = {case.expect for case in rule.cases}
+    for answer in ANSWERS:
+        waived = answer == "unknown" and rule.no_unknown_case is not None
+        if answer not in covered and not waived:
+            yield f"case: none expects {answer}."
+    if "unknown" in covered and rule.no_unknown_case is not None:
+        yield "no_unknown_case: there is an unknown case."
+
+
+def _undecidable(rule: Rule) -> set[str]:
+    """Columns whose null can leave the rule undecided. A rule that is never unknown has none."""
+    if rule.no_unknown_case is not None:
+        return set()
+    conditions = (
+        condition
+        for clause in (*rule.where, *rule.fires)
+        for condition in _conditions(clause)
+        if condition.op != "known"
+    )
+    return {column for condition in conditions for column in condition.columns}
+
+
+def _conditions(clause: Condition | AnyOf) -> tuple[Condition, ...]:
+    return clause.any if isinstance(clause, AnyOf) else (clause,)

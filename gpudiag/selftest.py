@@ -1,0 +1,43 @@
+"""The catalogue's own test: every rule's cases, as raw evidence, through everything that real evidence goes through."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudiag.evidence import Unreadable
+from gpudiag.explain import explain_fully
+from gpudiag.rules.cases import lay_out
+from gpudiag.rules.schema import Case, Rule
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case and what its rule said."""
+
+    rule: Rule
+    case: Case
+    got: str
+    """``fires``, ``quiet`` or ``unknown``; otherwise the sentence that says why there is no answer."""
+
+    @property
+    def passed(self) -> bool:
+        """The rule gave the answer that the case expects."""
+        return self.got == self.case.expect
+
+
+def run_case(rule: Rule, case: Case, fixtures: Path) -> CaseResult:
+    """Explain the case's evidence and see what the rule answered."""
+    with tempfile.TemporaryDirectory(prefix="gpudiag-case-") as scratch:
+        try:
+            results = explain_fully([lay_out(case, fixtures, Path(scratch))]).verdict.results
+        except (Unreadable, OSError, ValueError) as problem:
+            return CaseResult(rule, case, f"no answer: {problem}")
+    return CaseResult(rule, case, next(result.answer for result in results if result.rule.id == rule.id))
+
+
+def run_cases(rules: Sequence[Rule], fixtures: Path) -> Iterator[CaseResult]:
+    """Every case of these rules, one after the other."""
+    return (run_case(rule, case, fixtures) for rule in rules for case in rule.cases)

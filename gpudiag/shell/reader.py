@@ -1,0 +1,408 @@
+"""One shell text to its simple commands, in the order in which the shell would start them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
+
+from gpudiag.shell.lines import HOLE, Substitution, Word
+from gpudiag.shell.quoting import literal
+from gpudiag.shell.tree import parse, refuse, text_of
+from gpudiag.shell.words import WordReader, first_program
+from gpudiag.shell.wrappers import strip
+
+_MAX_COMMANDS = 512
+_MAX_DEPTH = 40
+_MAX_NOTES = 8
+_GROUPS = ("program", "list", "do_group", "compound_statement", "subshell", "else_clause", "elif_clause", "case_item")
+_BRANCHES = ("if_statement", "while_statement", "case_statement", "c_style_for_statement")
+_BUILTINS = ("declaration_command", "unset_command", "test_command")
+_CONNECTORS = {"&&": "&&", "||": "||", "&": "&", ";": ";", ";;": ";", "\n": ";"}
+_REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect")
+
+
+@dataclass(frozen=True)
+class Simple:
+    """A simple command, before wrappers such as sudo are taken off."""
+
+    words: tuple[Word, ...]
+    """Empty for a bare assignment."""
+    text: str
+    connector: str | None
+    redirected: bool = False
+    hides_errors: bool = False
+    prints: bool = True
+    branch: bool = False
+    tail: bool = False
+    fed_by: Substitution | None = None
+    stdin_text: str | None = None
+    """A here-document or here-string."""
+    stdin_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    commands: tuple[Simple, ...]
+    not_understood: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What the surroundings of a node say about the commands in it."""
+
+    connector: str | None = None
+    redirects: tuple[Node, ...] = ()
+    branch: bool = False
+    piped: bool = False
+    captured: bool = False
+    """Its output goes into a pipe."""
+    nested: bool = False
+    """Inside a group, a loop or a function: never the place where a shell replaces itself."""
+    background: bool = False
+    fed_by: Substitution | None = None
+    text: str | None = None
+    depth: int = 0
+
+
+def read(text: str, outer: tuple[Substitution, ...] = (), variables: dict[str, Word] | None = None) -> Reading:
+    """Reads shell text; ``outer`` are the lists that an outer shell has already put into it."""
+    refused = refuse(text)
+    if refused is not None:
+        return Reading((), (refused,))
+    reader = _Reader(text, outer, variables or {})
+    return reader.run()
+
+
+class _Reader:
+    def __init__(self, text: str, outer: tuple[Substitution, ...], variables: dict[str, Word]) -> None:
+        self.root, self.source, self.added = parse(text)
+        self.outer = outer
+        self.variables = dict(variables)
+        self.functions: dict[str, Node] = {}
+        self.calling: list[str] = []
+        self.commands: list[Simple] = []
+        self.notes: list[str] = []
+
+    def run(self) -> Reading:
+        if self.added is not None:
+            self.note(f"the text breaks off; read as if {self.added} followed")
+        self.walk(self.root, _Context())
+        return Reading(tuple(_mark_tail(self.commands)), tuple(self.notes))
+
+    def note(self, text: str) -> None:
+        if len(self.notes) < _MAX_NOTES and text not in self.notes:
+            self.notes.append(text)
+
+    def text(self, node: Node) -> str:
+        return text_of(node, self.source)
+
+    def word_reader(self) -> WordReader:
+        return WordReader(self.source, self.variables, self.outer, self.substitution)
+
+    # -- statements ------------------------------------------------------------------------------------------
+
+    def walk(self, node: Node, context: _Context) -> None:
+        """One statement or one group of them."""
+        if len(self.commands) >= _MAX_COMMANDS or context.depth > _MAX_DEPTH:
+            self.note("too many commands or too deeply nested; the rest was left out")
+            return
+        context = replace(context, depth=context.depth + 1)
+        handlers = {
+            "command": self.command,
+            "redirected_statement": self.redirected,
+            "pipeline": self.pipeline,
+            "for_statement": self.for_loop,
+            "function_definition": self.define,
+            "ERROR": self.broken,
+            **dict.fromkeys(_BRANCHES, self.branches),
+            **dict.fromkeys(("variable_assignment", "variable_assignments", *_BUILTINS), self.assignment),
+            **dict.fromkeys((*_GROUPS, "negated_command"), self.group),
+        }
+        handler = handlers.get(node.type)
+        if handler is not None:
+            handler(node, context)
+
+    def group(self, node: Node, context: _Context) -> None:
+        uncertain = context.branch or node.type.endswith(("clause", "item"))
+        nested = context.nested or node.type not in ("program", "list")
+        self.sequence(node, replace(context, nested=nested, branch=uncertain))
+
+    def broken(self, node: Node, context: _Context) -> None:
+        self.note(f"syntax not understood near: {self.text(node)[:80].strip()}")
+        self.sequence(node, replace(context, nested=True, branch=True))
+
+    def assignment(self, node: Node, context: _Context) -> None:
+        self.assign_all(node)
+        words = (literal(self.text(node).split(None, 1)[0]),) if node.type in _BUILTINS else ()
+        self.emit(words, node, context)
+
+    def sequence(self, node: Node, context: _Context) -> None:
+        """Children that follow each other, with the tokens between them."""
+        connector = context.connector
+        started = False
+        for child in node.children:
+            if child.type in _CONNECTORS:
+                connector = _CONNECTORS[child.type]
+            elif child.is_named and child.type not in ("comment", "word"):
+                if started and connector == context.connector:
+                    connector = ";"
+                before = len(self.commands)
+                last_of_list = node.type != "list" or child.next_sibling is None
+                redirects = context.redirects if last_of_list else ()
+                self.walk(child, replace(context, connector=connector, redirects=redirects))
+                if len(self.commands) > before:
+                    started = True
+                    connector = context.connector
+                    if child.next_sibling is not None and child.next_sibling.type == "&":
+                        self.detach(before)
+
+    def detach(self, start: int) -> None:
+        """A statement with ``&`` behind it: the shell forks for it, so it never replaces itself."""
+        self.commands[start:] = [replace(simple, tail=False) for simple in self.commands[start:]]
+
+    def redirected(self, node: Node, context: _Context) -> None:
+        redirects = tuple(child for child in node.children if child.type in _REDIRECTS)
+        bodies = [child for child in node.children if child.is_named and child.type not in _REDIRECTS]
+        for redirect in redirects:
+            context = self.feed_from_process(redirect, context)
+        text = self.text(node) if bodies and bodies[0].type == "command" else None
+        inner = replace(context, redirects=context.redirects + redirects, text=text)
+        for body in bodies:
+            self.walk(body, inner)
+        for redirect in redirects:
+            self.after_heredoc_start(redirect, context)
+
+    def feed_from_process(self, redirect: Node, context: _Context) -> _Context:
+        """``done < <(pgrep …)`` feeds a read loop."""
+        for child in redirect.children:
+            if child.type == "process_substitution":
+                return replace(context, fed_by=self.substitution(child))
+        return context
+
+    def after_heredoc_start(self, redirect: Node, context: _Context) -> None:
+        """What stands on the line after ``<<EOF`` hangs below the redirection in the tree."""
+        if redirect.type != "heredoc_redirect":
+            return
+        connector = ";"
+        for child in redirect.children:
+            if child.type in _CONNECTORS:
+                connector = _CONNECTORS[child.type]
+            elif child.type == "pipeline":
+                self.sequence(child, replace(context, connector="|", nested=True))
+            elif child.is_named and not child.type.startswith("heredoc_") and child.type != "file_redirect":
+                self.walk(child, replace(context, connector=connector))
+
+    def pipeline(self, node: Node, context: _Context) -> None:
+        elements = [child for child in node.children if child.is_named and child.type != "comment"]
+        consumer = next((i for i, e in enumerate(elements) if i > 0 and self.takes_arguments(e)), None)
+        piped = replace(context, piped=True)
+        first_connector = context.connector
+        start = 0
+        if consumer is not None:
+            feed = self.feed(node.start_byte, elements[:consumer])
+            last = consumer == len(elements) - 1
+            redirects = context.redirects if last else ()
+            text = self.span(elements[0].start_byte, elements[consumer].end_byte, redirects)
+            own = replace(piped, fed_by=feed, text=text, captured=not last, redirects=redirects)
+            self.walk(elements[consumer], own)
+            start, first_connector = consumer + 1, "|"
+        for number, element in enumerate(elements[start:], start):
+            last = number == len(elements) - 1
+            feed = context.fed_by
+            if number > 0 and element.type not in ("command", "redirected_statement"):
+                feed = self.feed(node.start_byte, elements[:number])
+            own = replace(piped, connector=first_connector, captured=not last or context.captured, fed_by=feed)
+            self.walk(element, replace(own, redirects=context.redirects if last else ()))
+            first_connector = "|"
+
+    def takes_arguments(self, node: Node) -> bool:
+        """The element is xargs, possibly behind sudo and the like."""
+        if node.type == "redirected_statement":
+            node = node.children[0]
+        return node.type == "command" and "xargs" in strip(self.words_of(node)).names
+
+    def feed(self, start: int, producers: list[Node]) -> Substitution:
+        words = tuple(self.words_of(_command_in(producer)) for producer in producers)
+        text = self.source[start : producers[-1].end_byte].decode("utf-8", "replace")
+        return _substitution(text, words)
+
+    def for_loop(self, node: Node, context: _Context) -> None:
+        """A loop over known words is unrolled; over anything else its body is read once."""
+        name: str | None = None
+        items: list[Word] = []
+        body: Node | None = None
+        for child in node.children:
+            if child.type == "variable_name" and name is None:
+                name = self.text(child)
+            elif child.type in ("do_group", "compound_statement"):
+                body = child
+            elif child.is_named and child.type != "comment":
+                items.extend(self.word_reader().words(child))
+        if body is None or name is None:
+            return
+        inner = replace(context, nested=True)
+        for number, item in enumerate(items or [Word(None, "", template=HOLE)]):
+            self.variables[name] = item
+            self.walk(body, inner if number == 0 else replace(inner, connector=";"))
+        self.variables.pop(name, None)
+
+    def branches(self, node: Node, context: _Context) -> None:
+        """``if``, ``while``, ``case``: the first condition runs, everything else may or may not."""
+        before = dict(self.variables)
+        first = node.type in ("if_statement", "while_statement")
+        connector = context.connector
+        for child in node.children:
+            if child.type in ("then", "do", "do_group"):
+                first = False
+            if child.is_named and child.type not in ("comment", "variable_name", "word"):
+                start = len(self.commands)
+                self.walk(child, replace(context, nested=True, branch=context.branch or not first, connector=connector))
+                connector = ";" if len(self.commands) > start else connector
+        self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
+
+    def define(self, node: Node, _context: _Context) -> None:
+        names = [child for child in node.children if child.type == "word"]
+        bodies = [child for child in node.children if child.type in ("compound_statement", "subshell")]
+        if names and bodies:
+            self.functions[self.text(names[0])] = bodies[0]
+
+    def assign_all(self, node: Node) -> None:
+        assignments = [node] if node.type == "variable_assignment" else node.children
+        for child in assignments:
+            if child.type == "variable_assignment":
+                self.assign(child)
+
+    def assign(self, node: Node) -> None:
+        name = self.text(node.children[0])
+        plain = len(node.children) > 1 and node.children[1].type == "="
+        if plain and len(node.children) == 3:
+            self.variables[name] = self.word_reader().value(node.children[2])
+        elif plain and len(node.children) == 2:
+            self.variables[name] = literal("")
+        else:
+            self.variables.pop(name, None)
+
+    # -- commands --------------------------------------------------------------------------------------------
+
+    def command(self, node: Node, context: _Context) -> None:
+        words = self.words_of(node)
+        redirects = tuple(child for child in node.children if child.type in _REDIRECTS)
+        context = replace(context, redirects=context.redirects + redirects)
+        name = words[0].text if words else None
+        if name in self.functions and name not in self.calling:
+            self.call(name, words, context)
+        else:
+            self.emit(words, node, context)
+        if name == "read":
+            for word in words[1:]:
+                self.variables.pop(word.template, None)
+
+    def call(self, name: str, words: tuple[Word, ...], context: _Context) -> None:
+        with self.arguments(name, words):
+            self.walk(self.functions[name], replace(context, nested=True, text=None))
+
+    @contextmanager
+    def arguments(self, name: str, words: tuple[Word, ...]) -> Generator[None]:
+        saved = {key: value for key, value in self.variables.items() if key.isdigit()}
+        for key in saved:
+            del self.variables[key]
+        self.variables.update({str(number): word for number, word in enumerate(words[1:], 1)})
+        self.calling.append(name)
+        yield
+        self.calling.pop()
+        self.variables = {key: value for key, value in self.variables.items() if not key.isdigit()} | saved
+
+    def words_of(self, node: Node) -> tuple[Word, ...]:
+        words: list[Word] = []
+        reader = self.word_reader()
+        for child in node.children if node.type == "command" else ():
+            if child.type in _REDIRECTS or child.type == "variable_assignment" or child.type == "$":
+                continue
+            words.extend(reader.words(child))
+        return tuple(words)
+
+    def emit(self, words: tuple[Word, ...], node: Node, context: _Context) -> None:
+        fed_by = context.fed_by
+        if fed_by is not None and "xargs" not in strip(words).names and not any(w.text is None for w in words[1:]):
+            fed_by = None
+        stdin_text, stdin_file = self.standard_input(context.redirects)
+        self.commands.append(
+            Simple(
+                words=words,
+                text=(context.text or self.span(node.start_byte, node.end_byte, context.redirects)).strip(),
+                connector=context.connector,
+                redirected=bool(context.redirects),
+                hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
+                prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
+                branch=context.branch,
+                tail=not (context.piped or context.nested or context.branch),
+                fed_by=fed_by,
+                stdin_text=stdin_text,
+                stdin_file=stdin_file,
+            )
+        )
+
+    def span(self, start: int, end: int, redirects: tuple[Node, ...]) -> str:
+        """A part of the text with the redirections that follow it directly."""
+        for redirect in redirects:
+            if redirect.type == "file_redirect" and not self.source[end : redirect.start_byte].strip():
+                end = max(end, redirect.end_byte)
+        return self.source[start:end].decode("utf-8", "replace")
+
+    def standard_input(self, redirects: tuple[Node, ...]) -> tuple[str | None, str | None]:
+        text: str | None = None
+        file: str | None = None
+        for redirect in redirects:
+            if redirect.type == "herestring_redirect":
+                text = self.word_reader().value(redirect.children[-1]).template
+            for child in redirect.children:
+                if child.type == "heredoc_body":
+                    text = self.text(child)
+            if redirect.type == "file_redirect" and redirect.children[0].type == "<" and len(redirect.children) > 1:
+                file = self.word_reader().value(redirect.children[1]).text
+        return text, file
+
+    # -- substitutions ---------------------------------------------------------------------------------------
+
+    def substitution(self, node: Node) -> Substitution:
+        """``$(…)``, backquotes or ``<(…)``."""
+        inner = [child for child in node.children if child.is_named and child.type != "comment"]
+        text = re.sub(r"^\s*(?:\$\(|<\(|>\(|`)|(?:\)|`)$", "", self.text(node)).strip()
+        if len(inner) != 1:
+            commands = tuple(self.words_of(_command_in(child)) for child in inner)
+            return replace(_substitution(text, commands), pipeline=())
+        elements = inner
+        statement = inner[0]
+        if statement.type == "redirected_statement" and statement.children[0].type == "pipeline":
+            statement = statement.children[0]
+        if statement.type == "pipeline":
+            elements = [child for child in statement.children if child.is_named and child.type != "comment"]
+        words = tuple(self.words_of(_command_in(element)) for element in elements)
+        return _substitution(text, words)
+
+
+def _mark_tail(commands: list[Simple]) -> list[Simple]:
+    return [replace(simple, tail=simple.tail and simple is commands[-1]) for simple in commands]
+
+
+def _command_in(node: Node) -> Node:
+    return node.children[0] if node.type == "redirected_statement" else node
+
+
+def _substitution(text: str, pipeline: tuple[tuple[Word, ...], ...]) -> Substitution:
+    first = strip(pipeline[0]).words if pipeline else ()
+    argv = tuple(word.text for word in first if word.text is not None)
+    whole = pipeline if all(pipeline) else ()
+    return Substitution(text, first_program(first), "here", argv, whole)
+
+
+def _hides_errors(redirect: str) -> bool:
+    return re.match(r"(?:2|&)>>?\s*/dev/null|>&\s*/dev/null", redirect.strip()) is not None
+
+
+def _moves_output(redirect: str) -> bool:
+    return re.match(r"(?:1?>>?\|?|&>>?)\s*[^&\s]", redirect.strip()) is not None

@@ -1,0 +1,189 @@
+"""Commands that print PIDs for a kill: ``pgrep``, ``ps | grep``, ``nvidia-smi --query-compute-apps``, ``lsof`` …"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gpudiag.shell.lines import Substitution, Word
+from gpudiag.shell.regex import RegexError, match
+from gpudiag.shell.selection import Verdict
+from gpudiag.shell.tools import fuser, pgrep
+from gpudiag.shell.tools.common import all_of, any_of, cmdline_is_partial, cmdline_text, comm_text, verdicts_for_all
+from gpudiag.shell.tools.killall import full_name
+from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.shell.wrappers import option_value, options_end, strip
+
+_KEEPS_ALL = ("sort", "uniq", "cat", "tr", "xargs", "tac", "sed")
+_GREPS = ("grep", "egrep", "fgrep")
+_LSOF_WITH_VALUE = "+cDgikopsuFTdS"
+
+
+def listed(produced: Substitution, world: World, caller: Caller, ancestors: frozenset[int]) -> tuple[Verdict, ...]:
+    """For each process: is its PID in what the command prints."""
+    if produced.expands_on == "outer":
+        because = "the list is made by the shell above, before this one starts; what it saw there is not known"
+        return verdicts_for_all(world, caller, because)
+    stages = [strip(words) for words in produced.pipeline]
+    if not stages or not all(stage.words for stage in stages):
+        return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")
+    if any(wrapper.user == "root" for wrapper in stages[0].wrappers):
+        caller = Caller("root", 0)
+    words = stages[0].words
+    filters = [stage.words for stage in stages[1:]]
+    program = _name(words)
+    if program == "ps":
+        return _ps(words, filters, world, caller)
+    if program == "pgrep":
+        return _filtered(pgrep.select(words, world, caller, ancestors).verdicts, filters)
+    source = _SOURCES.get(program)
+    if source is None:
+        return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")
+    return _filtered(source(words, world, caller), filters)
+
+
+def _name(words: Sequence[Word]) -> str:
+    return (words[0].text or "").rsplit("/", 1)[-1]
+
+
+def _filtered(verdicts: tuple[Verdict, ...], filters: Sequence[Sequence[Word]]) -> tuple[Verdict, ...]:
+    """A filter that may drop lines makes every hit uncertain; a miss stays a miss."""
+    for words in filters:
+        prints_column = _name(words) in ("awk", "cut") and "/" not in words[-1].template
+        if _name(words) not in _KEEPS_ALL and not prints_column:
+            because = f"whether {_name(words) or 'the filter'} lets it through is not known"
+            verdicts = tuple(replace(one, selected=None, because=because) if one.selected else one for one in verdicts)
+    return verdicts
+
+
+# -- sources ---------------------------------------------------------------------------------------------------
+
+
+def _nvidia_smi(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
+    texts = [word.template for word in words[1:]]
+    query = next((text for text in texts if text.startswith(("--query-compute-apps", "--query-compute"))), None)
+    if query is None or world.compute_pids is None:
+        because = "the compute list of nvidia-smi is not recorded" if query else "not the compute list of nvidia-smi"
+        return verdicts_for_all(world, caller, because)
+    one_gpu = any(re.match(r"-i|--id", text) for text in texts)
+    verdicts: list[Verdict] = []
+    for process in world.processes:
+        inside = process.pid in world.compute_pids
+        because = "nvidia-smi lists it as a compute process" if inside else "nvidia-smi does not list it: no context"
+        selected = None if inside and one_gpu else inside
+        verdicts.append(Verdict(process.pid, selected, None, None, because))
+    return tuple(verdicts)
+
+
+def _fuser(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
+    return fuser.select(words, world, caller).verdicts
+
+
+def _lsof(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
+    files = tuple(words[options_end(tuple(words), _LSOF_WITH_VALUE, ()) :])
+    return fuser.select((words[0], *files), world, caller).verdicts
+
+
+def _pidof(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
+    names = [word.text for word in words[1:] if not word.template.startswith("-")]
+    if any(name is None for name in names):
+        return verdicts_for_all(world, caller, "the name depends on a variable or on another command")
+    return tuple(_pidof_verdict(process, [name for name in names if name]) for process in world.processes)
+
+
+def _pidof_verdict(process: Candidate, names: Sequence[str]) -> Verdict:
+    name, complete = full_name(process)
+    first = None if process.cmdline is None else process.cmdline.split(" ", 1)[0]
+    candidates = {name if complete else None, first, None if first is None else first.rsplit("/", 1)[-1]}
+    hit = True if any(one in names for one in candidates if one) else (None if None in candidates else False)
+    return Verdict(process.pid, hit, None, None, "pidof compares the program's name", first or name)
+
+
+_Source = Callable[[Sequence[Word], World, Caller], tuple[Verdict, ...]]
+_SOURCES: dict[str, _Source] = {
+    "nvidia-smi": _nvidia_smi,
+    "fuser": _fuser,
+    "lsof": _lsof,
+    "pidof": _pidof,
+}
+
+
+# -- ps | grep -------------------------------------------------------------------------------------------------
+
+
+def _ps(words: Sequence[Word], filters: Sequence[Sequence[Word]], world: World, caller: Caller) -> tuple[Verdict, ...]:
+    """Runs the greps over the line that ps would print for each process."""
+    full = _shows_arguments([word.template for word in words[1:]])
+    texts = [cmdline_text(process) if full else comm_text(process) for process in world.processes]
+    lines = [f"{p.user or ''} {p.pid} {text or ''}" for p, text in zip(world.processes, texts, strict=True)]
+    kept: list[list[bool | None]] = []
+    rest: list[Sequence[Word]] = []
+    for stage in filters:
+        answers = _grep(stage, lines)
+        if answers is None:
+            rest.append(stage)
+        else:
+            kept.append(answers)
+    verdicts: list[Verdict] = []
+    for number, (process, text) in enumerate(zip(world.processes, texts, strict=True)):
+        selected = all_of(answers[number] for answers in kept)
+        partial = text is None or (cmdline_is_partial(process) if full else process.comm_cut)
+        selected = None if partial and not selected else selected
+        verb = {True: "passes the greps", False: "does not pass the greps", None: "is not known"}[selected]
+        verdicts.append(Verdict(process.pid, selected, None, None, f"its ps line {verb}", text))
+    if not kept:
+        return verdicts_for_all(world, caller, "which lines of ps are used is not known")
+    return _filtered(tuple(verdicts), rest)
+
+
+def _shows_arguments(arguments: Sequence[str]) -> bool:
+    """``ps aux``, ``ps -ef`` and formats with args show the command line, ``ps -e`` the comm."""
+    shown = " ".join(arguments)
+    if re.search(r"\b(?:args|cmd|command)\b", shown):
+        return True
+    if re.search(r"\b(?:comm|ucmd)\b", shown):
+        return False
+    bsd = bool(arguments) and not arguments[0].startswith("-")
+    return bsd or re.search(r"(?:^|\s)-[A-Za-z]*[fF]", shown) is not None
+
+
+def _grep(words: Sequence[Word], lines: Sequence[str]) -> list[bool | None] | None:
+    """Which lines a grep (or ``awk '/…/'``) lets through; ``None`` if the stage is no such filter."""
+    program = _name(words)
+    if program == "awk":
+        found = re.match(r"\s*/((?:[^/\\]|\\.)+)/\s*\{", words[-1].text or "")
+        return _matched(found[1].replace("\\/", "/"), lines, extended=True) if found else None
+    if program not in _GREPS:
+        return None
+    end = options_end(tuple(words), "efmABC", ("regexp", "file"))
+    options = words[1:end]
+    flags = {letter for word in options if re.match(r"-[A-Za-z]+$", word.template) for letter in word.template[1:]}
+    given = option_value(tuple(options), ("-e", "--regexp"))
+    pattern = given if given is not None else (words[end].text if end < len(words) else None)
+    if pattern is None or flags & set("PfLlcxomz"):
+        return None
+    if program == "fgrep" or "F" in flags:
+        pattern = re.sub(r"([][\\.*^$])", r"\\\1", pattern)
+    extended = program == "egrep" or "E" in flags
+    if "w" in flags:
+        pattern = f"\\<({pattern})\\>" if extended else f"\\<\\({pattern}\\)\\>"
+    answers = _matched(pattern, lines, extended=extended, ignore_case=bool(flags & {"i", "y"}))
+    if answers is None or "v" not in flags:
+        return answers
+    return [None if answer is None else not answer for answer in answers]
+
+
+def _matched(
+    pattern: str, lines: Sequence[str], *, extended: bool, ignore_case: bool = False
+) -> list[bool | None] | None:
+    hits = match(pattern, lines, extended=extended, ignore_case=ignore_case)
+    return None if isinstance(hits, RegexError) else hits
+
+
+def empty(verdicts: Sequence[Verdict], world: World) -> bool | None:
+    """Whether the command prints no PID at all."""
+    reached = any_of(one.selected for one in verdicts)
+    if reached:
+        return False
+    return True if reached is False and world.complete else None

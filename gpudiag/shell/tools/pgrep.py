@@ -1,0 +1,308 @@
+"""pgrep and pkill (procps-ng 4): which processes their options and pattern select."""
+
+from __future__ import annotations
+
+import getopt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpudiag.shell.lines import Word
+from gpudiag.shell.regex import RegexError, match
+from gpudiag.shell.selection import Selection, Verdict
+from gpudiag.shell.signals import TERM, number_of
+from gpudiag.shell.tools.common import (
+    COMM_BYTES,
+    all_of,
+    any_of,
+    cmdline_is_partial,
+    cmdline_text,
+    comm_text,
+    hit_code,
+    permitted,
+    refused,
+    unknown,
+)
+from gpudiag.shell.world import Caller, Candidate, World
+
+_SHORT = "LF:cfinoxP:O:Ag:s:u:U:G:t:r:hV"
+_LONG = [
+    "count",
+    "full",
+    "ignore-case",
+    "newest",
+    "oldest",
+    "exact",
+    "logpidfile",
+    "ignore-ancestors",
+    "help",
+    "version",
+    "parent=",
+    "older=",
+    "pgroup=",
+    "session=",
+    "euid=",
+    "uid=",
+    "group=",
+    "terminal=",
+    "runstates=",
+    "pidfile=",
+    "cgroup=",
+    "ns=",
+    "nslist=",
+]
+_PKILL = ("eq:", ["echo", "queue=", "signal="])
+_PGREP = ("lad:vw", ["list-name", "list-full", "delimiter=", "inverse", "lightweight"])
+_LONG_TO_SHORT = {
+    "--full": "-f",
+    "--ignore-case": "-i",
+    "--newest": "-n",
+    "--oldest": "-o",
+    "--exact": "-x",
+    "--ignore-ancestors": "-A",
+    "--inverse": "-v",
+    "--parent": "-P",
+    "--older": "-O",
+    "--pgroup": "-g",
+    "--session": "-s",
+    "--euid": "-u",
+    "--uid": "-U",
+    "--group": "-G",
+    "--terminal": "-t",
+    "--runstates": "-r",
+    "--pidfile": "-F",
+    "--help": "-h",
+    "--version": "-V",
+}
+_NO_RECORD = {
+    "-t": "the terminal of a process is not recorded",
+    "-G": "the group of a process is not recorded",
+    "-O": "-O depends on the time of the call",
+    "-F": "what the PID file held is not recorded",
+    "--cgroup": "--cgroup is not evaluated",
+    "--ns": "--ns is not evaluated",
+}
+_CRITERIA = frozenset({"-P", "-g", "-s", "-u", "-U", "-r", *_NO_RECORD})
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command line of pkill or pgrep, understood."""
+
+    signal: int | None
+    """``None`` for pgrep."""
+    pattern: str | None
+    flags: frozenset[str]
+    criteria: tuple[tuple[str, str], ...]
+    """Options that narrow the selection, with their values."""
+
+    @property
+    def against(self) -> str:
+        return "cmdline" if "-f" in self.flags else "comm"
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    error: str
+    exit_code: int
+    signal: int | None
+
+
+def select(words: Sequence[Word], world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
+    """``words[0]`` is pkill or pgrep; ``ancestors`` are processes in ``world`` that stand above it."""
+    program = (words[0].text or "").rsplit("/", 1)[-1]
+    values = [word.text for word in words[1:]]
+    if any(value is None for value in values):
+        signal = None if program == "pgrep" else _visible_signal(words)
+        return unknown(world, caller, "an argument depends on a variable or on another command", signal=signal)
+    request = _request([value for value in values if value is not None], killing=program == "pkill")
+    if isinstance(request, _Refusal):
+        return refused(world, caller, request.error, request.exit_code, signal=request.signal)
+    return _select(request, world, caller, ancestors)
+
+
+def _visible_signal(words: Sequence[Word]) -> int | None:
+    signal, _ = _take_signal([word.template for word in words[1:]])
+    return signal
+
+
+def _take_signal(arguments: list[str]) -> tuple[int, list[str]]:
+    """``-9`` and ``-KILL`` may stand anywhere; the first one counts and is taken out before getopt looks."""
+    for position, argument in enumerate(arguments):
+        if argument.startswith("-") and len(argument) > 1:
+            number = number_of(argument[1:])
+            if number is not None:
+                return number, arguments[:position] + arguments[position + 1 :]
+    return TERM, arguments
+
+
+def _request(arguments: list[str], *, killing: bool) -> Request | _Refusal:
+    signal: int | None = None
+    if killing:
+        signal, arguments = _take_signal(arguments)
+    short, long = _PKILL if killing else _PGREP
+    try:
+        options, operands = getopt.gnu_getopt(arguments, _SHORT + short, [*_LONG, *long])
+    except getopt.GetoptError as error:
+        return _Refusal(str(error), 2, signal)
+    flags: set[str] = set()
+    criteria: list[tuple[str, str]] = []
+    for option, value in options:
+        name = _LONG_TO_SHORT.get(option, option)
+        if name == "--signal":
+            signal = number_of(value)
+            if signal is None:
+                return _Refusal(f"signal {value} does not exist: every kill fails", 1, None)
+        elif name in _CRITERIA:
+            criteria.append((name, value))
+        else:
+            flags.add(name)
+    return _checked(Request(signal, operands[0] if operands else None, frozenset(flags), tuple(criteria)), operands)
+
+
+def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
+    if request.flags & {"-h", "-V"}:
+        return _Refusal("prints its help or version only", 0, request.signal)
+    if len(operands) > 1:
+        return _Refusal("only one pattern can be provided", 2, request.signal)
+    if {"-n", "-o"} <= request.flags:
+        return _Refusal("-n and -o exclude each other", 2, request.signal)
+    if not operands and not request.criteria and not request.flags & {"-n", "-o"}:
+        return _Refusal("no matching criteria specified", 2, request.signal)
+    return request
+
+
+def _select(request: Request, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
+    matched = _pattern_verdicts(request, world.processes)
+    if isinstance(matched, RegexError):
+        if matched.kind == "invalid":
+            return refused(
+                world,
+                caller,
+                matched.message,
+                2,
+                signal=request.signal,
+                pattern=request.pattern,
+                against=request.against,
+            )
+        because = f"the pattern was not evaluated: {matched.message}"
+        return unknown(world, caller, because, signal=request.signal, pattern=request.pattern, against=request.against)
+    verdicts = [
+        _narrow(verdict, process, request, caller, process.pid in ancestors)
+        for verdict, process in zip(matched, world.processes, strict=True)
+    ]
+    if "-v" in request.flags:
+        verdicts = [replace(one, selected=None if one.selected is None else not one.selected) for one in verdicts]
+    if request.flags & {"-n", "-o"}:
+        verdicts = _only_one(verdicts, world, newest="-n" in request.flags)
+    done = tuple(verdicts)
+    return Selection(
+        done,
+        request.signal,
+        exit_code=_exit_code(request, done, world),
+        pattern=request.pattern,
+        against=request.against if request.pattern is not None else None,
+    )
+
+
+def _exit_code(request: Request, verdicts: tuple[Verdict, ...], world: World) -> int | None:
+    if request.signal is not None:
+        return hit_code(verdicts, world)
+    found = any_of(one.selected for one in verdicts)
+    return 0 if found else (1 if found is False and world.complete else None)
+
+
+# -- pattern ---------------------------------------------------------------------------------------------------
+
+
+def _pattern_verdicts(request: Request, processes: tuple[Candidate, ...]) -> list[Verdict] | RegexError:
+    if request.pattern is None:
+        return [Verdict(process.pid, True, None, None, "no pattern: the other options decide") for process in processes]
+    full = "-f" in request.flags
+    texts = [cmdline_text(process) if full else comm_text(process) for process in processes]
+    known = [text for text in texts if text is not None]
+    hits = match(request.pattern, known, ignore_case="-i" in request.flags, whole="-x" in request.flags)
+    if isinstance(hits, RegexError):
+        return hits
+    answers = iter(hits)
+    verdicts: list[Verdict] = []
+    for process, text in zip(processes, texts, strict=True):
+        hit = None if text is None else next(answers)
+        verdicts.append(_pattern_verdict(request, process, text, hit))
+    return verdicts
+
+
+def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit: bool | None) -> Verdict:
+    full = "-f" in request.flags
+    what = "command line" if full else f"comm (at most {COMM_BYTES} bytes)"
+    if text is None:
+        return Verdict(process.pid, None, None, None, f"its {what} is not recorded")
+    partial = cmdline_is_partial(process) if full else process.comm_cut
+    depends_on_end = "-x" in request.flags or "$" in (request.pattern or "")
+    if hit is None or (partial and (not hit or depends_on_end)):
+        return Verdict(process.pid, None, None, None, f"only a part of its {what} is recorded", text)
+    verb = "is found in" if hit else "is not found in"
+    return Verdict(process.pid, hit, None, None, f"the pattern {verb} its {what}", text)
+
+
+# -- the other options -----------------------------------------------------------------------------------------
+
+
+def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller, ancestor: bool) -> Verdict:
+    verdict = replace(verdict, permitted=permitted(caller, process))
+    if ancestor and "-A" in request.flags:
+        return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
+    for option, value in request.criteria:
+        meets = _meets(option, value, process)
+        selected = all_of((verdict.selected, meets))
+        if selected != verdict.selected or (meets is False and not selected):
+            because = _NO_RECORD.get(option) or f"{option} {value}: " + (
+                "unknown here" if meets is None else "does not fit"
+            )
+            verdict = replace(verdict, selected=selected, because=because)
+    return verdict
+
+
+def _meets(option: str, value: str, process: Candidate) -> bool | None:
+    wanted = value.split(",")
+    if option in ("-u", "-U"):
+        return _user_in(wanted, process)
+    if option == "-r":
+        letters = [letter for part in wanted for letter in part]
+        return None if process.state is None else process.state in letters
+    numbers = {"-P": process.ppid, "-g": process.pgid, "-s": process.sid}
+    if option not in numbers:
+        return None
+    number = numbers[option]
+    if number is None or (option != "-P" and "0" in wanted):
+        return None
+    return str(number) in wanted
+
+
+def _user_in(wanted: list[str], process: Candidate) -> bool | None:
+    if process.user is not None and process.user in wanted:
+        return True
+    if process.uid is not None and (str(process.uid) in wanted or (process.uid == 0 and "root" in wanted)):
+        return True
+    names_known = process.user is not None or all(name.isdigit() for name in wanted)
+    numbers_known = process.uid is not None or not any(name.isdigit() for name in wanted)
+    return False if names_known and numbers_known else None
+
+
+def _only_one(verdicts: list[Verdict], world: World, *, newest: bool) -> list[Verdict]:
+    """``-n`` and ``-o`` keep one of the matches; which one is known only if all start times are."""
+    starts = {process.pid: process.start for process in world.processes}
+    candidates = [one for one in verdicts if one.selected is not False]
+    sure = [one for one in candidates if one.selected]
+    known = all(starts[one.pid] is not None for one in candidates)
+    if len(candidates) != len(sure) or not known or not sure:
+        because = "which of the matches is the newest or oldest is not known"
+        return [one if one.selected is False else replace(one, selected=None, because=because) for one in verdicts]
+    ordered = sorted(sure, key=lambda one: (starts[one.pid] or 0.0, one.pid if newest else -one.pid))
+    chosen = ordered[-1] if newest else ordered[0]
+    word = "newest" if newest else "oldest"
+    return [
+        one
+        if not one.selected or one.pid == chosen.pid
+        else replace(one, selected=False, because=f"not the {word} match")
+        for one in verdicts
+    ]

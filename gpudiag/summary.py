@@ -1,0 +1,99 @@
+"""The one or two sentences that stand above everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpudiag.report.contract import Action, ActionStep, Plan
+from gpudiag.report.text import mib as size, pids as pid_ranges
+from gpudiag.rules.engine import Match
+from gpudiag.timeline.incident import Incident
+from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
+
+
+def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequence[Action]) -> str:
+    """What happened and what to do, for somebody who reads nothing else."""
+    if verdict.outcome == HELD:
+        return " ".join(filter(None, (_what_happened(actions), _held(incident, plan, verdict))))
+    if verdict.outcome == RELEASING:
+        return f"{_leaving(verdict)} Wait and look again; do not kill anything more."
+    if verdict.outcome == RELEASED:
+        return f"The memory came back{_how_fast(verdict)}. {_left_over(incident)}".strip()
+    if verdict.outcome == NOTHING:
+        return "No GPU holds memory that anything here would have to give back."
+    return " ".join(filter(None, (_what_happened(actions), _unclear(incident, plan))))
+
+
+def _what_happened(actions: Sequence[Action]) -> str:
+    for action in actions:
+        killers = [step for step in action.steps if step.tool is not None]
+        said = [text for step in killers if (text := _step(step))]
+        if said:
+            return "; ".join(said) + "."
+    return ""
+
+
+def _step(step: ActionStep) -> str:
+    if step.ran == "no":
+        return f"{step.tool} never ran"
+    hit = [*([pid_ranges(step.hit)] if step.hit else []), *step.hit_shells]
+    if hit:
+        return f"{step.tool} hit {' and '.join(hit)}"
+    if step.not_permitted:
+        return f"{step.tool} was not permitted to signal {pid_ranges(step.not_permitted)}"
+    return f"{step.tool} hit nothing that this evidence shows" if step.ran == "yes" else ""
+
+
+def _held(incident: Incident, plan: Plan, verdict: Verdict) -> str:
+    total = sum(ledger.figure.used_mib for ledger in incident.ledgers.values())
+    on = f"{len(incident.ledgers)} GPUs" if len(incident.ledgers) > 1 else "the GPU"
+    if plan.kill:
+        frees = sum(entry.frees_mib or 0 for entry in plan.kill)
+        pids = pid_ranges([entry.pid for entry in plan.kill])
+        first = (
+            f"First stop {plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}, then kill"
+            if plan.stop_first
+            else "Kill"
+        )
+        listed = f"{pids} are listed as the holders of {size(total)} on {on}"
+        holds = f"{pids} hold{'s' if len(plan.kill) == 1 else ''} {size(frees)}" if frees else listed
+        return f"{holds}. {first} {'it' if len(plan.kill) == 1 else 'them in the order below'}."
+    if plan.stop_first:
+        return f"Memory is taken again after every kill: stop {plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id} first."
+    if any(e.life is not None for ledger in incident.ledgers.values() for e in ledger.entries):
+        return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
+    return f"{size(total)} on {on} are still held, and no look lists the processes that hold them: no PID can be named yet."
+
+
+def _leaving(verdict: Verdict) -> str:
+    match = next((m for m in verdict.findings if m.rule_id == "GPD301"), None)
+    if match is None:
+        return "The memory is on its way back."
+    expected = match.measures.get("expected_release_s")
+    after = f", about {expected:.0f} s in all" if expected else ""
+    return f"SIGKILL reached {pid_ranges(match.pids)}; the driver is still giving the memory back{after}."
+
+
+def _how_fast(verdict: Verdict) -> str:
+    times = [m.measures["released_after_s"] for m in verdict.findings if _timed(m)]
+    return f" {max(times):.1f} s after the command" if times else ""
+
+
+def _timed(match: Match) -> bool:
+    return match.rule_id == "GPD605" and "released_after_s" in match.measures
+
+
+def _left_over(incident: Incident) -> str:
+    others = sum(
+        entry.mib for ledger in incident.ledgers.values() for entry in ledger.entries if entry.life is not None
+    )
+    return f"The {size(others)} still in use belong to somebody else." if others >= 1 else "Nothing is left to do."
+
+
+def _unclear(incident: Incident, plan: Plan) -> str:
+    if not incident.ledgers:
+        known = " The processes below are known to be left over." if plan.kill else ""
+        return (
+            f"The evidence has no GPU memory figure after the last command, so nothing can be said about memory.{known}"
+        )
+    return "Memory is in use, and the evidence does not show who holds it; the command below gets what is missing."

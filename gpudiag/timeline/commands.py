@@ -1,0 +1,305 @@
+"""Kill commands placed on the timeline and replayed against the processes that were there."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gpudiag.model import Booking, Citation, KillAction
+from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
+from gpudiag.shell.selection import Verdict
+from gpudiag.shell.syntax import parse_line
+from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline.lives import Census, Life, Sighting
+from gpudiag.timeline.order import SECOND, Look, slot_of
+from gpudiag.timeline.trace import Trace, TracedStep
+from gpudiag.timeline.views import View
+
+_NOT_PERMITTED = {
+    "pkill": re.compile(r"killing pid (\d{1,10}) failed: Operation not permitted"),
+    "kill": re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}Operation not permitted"),
+    "killall": re.compile(r"\((\d{1,10})\): Operation not permitted"),
+}
+"""What each tool prints for EPERM."""
+_MAX_MESSAGES = 10_000
+
+
+@dataclass
+class StepView:
+    """One step with what the evidence says about it."""
+
+    id: str
+    replay: StepReplay
+    traced: list[TracedStep] = field(default_factory=list[TracedStep])
+    trace_covers: bool = False
+    """The kernel trace was on: what it does not show did not happen."""
+    sent_to: dict[int, bool] = field(default_factory=dict[int, bool])
+    """PID to *the kernel recorded the signal*; only where a trace covers the step."""
+    printed_status: int | None = None
+    """Exit status of this step as a following ``echo … $?`` printed it."""
+    refused: set[int] = field(default_factory=set[int])
+    """PIDs for which the tool itself printed ``Operation not permitted``."""
+    cites: list[Citation] = field(default_factory=list[Citation])
+
+    def verdict(self, pid: int) -> Verdict | None:
+        """What the tool's semantics say about a PID of the recorded world."""
+        selection = self.replay.selection
+        if selection is None:
+            return None
+        return next((verdict for verdict in selection.verdicts if verdict.pid == pid), None)
+
+
+@dataclass
+class ActionView:
+    """One recorded command on the timeline."""
+
+    id: str
+    action: KillAction
+    host: str
+    """Where it took effect."""
+    slot: float
+    """Between which looks: 0.5 is after the first."""
+    caller: Caller
+    replay: Replay
+    steps: list[StepView]
+    world_look: Look | None
+    """The look that supplied the processes; ``None`` where only later looks exist."""
+    world_pids: frozenset[int]
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long it ran."""
+        return _duration(self.action)
+
+
+def replay_actions(
+    actions: Sequence[KillAction],
+    census: Census,
+    views: Mapping[str, View],
+    series: Sequence[Booking],
+    traces: Mapping[str, Trace],
+    listed: frozenset[str],
+) -> list[ActionView]:
+    """Replay all commands in time order. ``listed``: looks that have a compute-process list."""
+    placed = sorted(((slot_of(a, census.looks), a.time_ns or 0, n) for n, a in enumerate(actions)))
+    return [
+        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed)
+        for number, (slot, _, n) in enumerate(placed, 1)
+    ]
+
+
+def _view(
+    identity: str,
+    action: KillAction,
+    slot: float,
+    census: Census,
+    views: Mapping[str, View],
+    series: Sequence[Booking],
+    traces: Mapping[str, Trace],
+    listed: frozenset[str],
+) -> ActionView:
+    line = parse_line(
+        action.text,
+        how=action.how,
+        argv=action.argv,
+        script_text=action.script_text,
+        user=action.user,
+        host=None,
+    )
+    known = {look.host for look in census.looks}
+    host = next((s.host for s in line.steps if s.host in known), None) or action.host
+    world, base = _world(action, host, slot, census, series, listed)
+    trace = traces.get(host)
+    dead_shell = _traced_shell(trace, action) if trace is not None else None
+    caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
+    result = replay(
+        line, world, caller, Observed(action.exit_code, _duration(action), action.output, traced_dead_shell=dead_shell)
+    )
+    steps = [StepView(f"{identity}.{n}", step) for n, step in enumerate(result.steps, 1)]
+    view = ActionView(
+        identity, action, host, slot, caller, result, steps, base, frozenset(c.pid for c in world.processes)
+    )
+    if trace is not None and trace.usable:
+        _apply_trace(view, trace)
+    _apply_messages(view)
+    _apply_printed_status(view)
+    return view
+
+
+def _duration(action: KillAction) -> float | None:
+    if action.time_ns is None or action.end_ns is None:
+        return None
+    return (action.end_ns - action.time_ns) / SECOND
+
+
+def _caller(action: KillAction, step_user: str | None, host: str, census: Census, views: Mapping[str, View]) -> Caller:
+    """Who gave the command: as recorded; a record without a user is by whoever took the looks."""
+    user = step_user or action.user
+    if user is None and action.source == "recorded":
+        users = {views[look.id].user for look in census.looks if look.host == host and look.id in views}
+        users.discard(None)
+        user = users.pop() if len(users) == 1 else None
+    return Caller(user=user, uid=0 if user == "root" else None)
+
+
+def _world(
+    action: KillAction,
+    host: str,
+    slot: float,
+    census: Census,
+    series: Sequence[Booking],
+    listed: frozenset[str],
+) -> tuple[World, Look | None]:
+    """The processes that were there: those of the look before, and of a later look those that were old enough."""
+    earlier = [look for look in census.looks if look.host == host and look.position < slot]
+    base = earlier[-1] if earlier else None
+    everybody = base is not None and census.sees_everybody(base)
+    candidates: list[Candidate] = []
+    devices: dict[int, frozenset[str]] = {}
+    for life in census.lives:
+        if life.host != host:
+            continue
+        seen = life.sightings.get(base.id) if base is not None else None
+        if seen is not None and (seen.in_table or seen.bookings):
+            candidates.append(_candidate(life, seen, True))
+            if seen.open is not None:
+                devices[life.pid] = seen.open
+        elif not everybody and _was_there(life, action, census, slot):
+            later = next(iter(life.sightings.values()))
+            candidates.append(_candidate(life, later, False))
+    world = World(
+        processes=tuple(candidates),
+        complete=everybody,
+        open_devices=devices or None,
+        compute_pids=_compute_pids(action, base, series, listed, census),
+    )
+    return world, base
+
+
+def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> bool:
+    """A process first seen after the command: it was there if it started before, or if nothing speaks against it."""
+    first = min((seen.look.position for seen in life.sightings.values()), default=-1)
+    if first < slot:
+        return False
+    if life.start_ns is not None and action.time_ns is not None:
+        return life.start_ns - life.start_error_ns <= action.time_ns
+    return not any(look.position < slot for look in census.looks if look.host == life.host)
+
+
+def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
+    """A life as the kill tools saw it. A zombie of a later look has lost its command line; that is not *empty* then."""
+    row = seen.rows[0] if seen.rows else None
+    cmdline = life.cmdline if (seen.zombie and not then) else _text(seen.first("cmdline"))
+    comm = life.comm
+    source = row.text_from if row is not None else "nvidia-smi"
+    if row is None or (source == "fuser" and life.booked_name and not cmdline):
+        cmdline, source = life.booked_name, "nvidia-smi"
+    uid = life.integer("uid")
+    user = life.string("user")
+    return Candidate(
+        pid=life.pid,
+        ppid=_number(seen.first("ppid")) if then else life.born_ppid,
+        pgid=life.integer("pgid"),
+        sid=life.integer("sid"),
+        uid=uid if uid is not None else (0 if user == "root" else None),
+        user=user,
+        comm=comm,
+        comm_cut=bool(comm) and all(r.comm_cut for s in life.sightings.values() for r in s.rows if r.comm),
+        cmdline=cmdline,
+        cmdline_cut=bool(row.cmdline_cut) if row is not None else False,
+        state=_text(seen.first("state")) if then else None,
+        start=life.start_ns,
+        kernel_thread=bool(seen.first("kernel_thread")) if seen.first("kernel_thread") is not None else None,
+        text_from=source,
+        sig_caught=life.integer("sig_caught"),
+        sig_ignored=life.integer("sig_ignored"),
+        sig_blocked=life.integer("sig_blocked"),
+    )
+
+
+def _text(value: object | None) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object | None) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _compute_pids(
+    action: KillAction, base: Look | None, series: Sequence[Booking], listed: frozenset[str], census: Census
+) -> frozenset[int] | None:
+    """What ``nvidia-smi --query-compute-apps`` would have printed: the last list before the command."""
+    past = [
+        b for b in series if action.time_ns is not None and b.at.time_ns is not None and b.at.time_ns <= action.time_ns
+    ]
+    if past:
+        newest = max(b.at.time_ns or 0 for b in past)
+        return frozenset(b.pid for b in past if b.at.time_ns == newest and b.kind != "graphics")
+    if base is None or base.id not in listed:
+        return None
+    return frozenset(
+        life.pid for life in census.lives if base.id in life.sightings and life.sightings[base.id].bookings
+    )
+
+
+def _traced_shell(trace: Trace, action: KillAction) -> bool | None:
+    """Whether a tool of the command signalled the shell that had forked it."""
+    if not trace.usable:
+        return None
+    window = trace.window(action.time_ns, action.end_ns)
+    answers = [run.parent_died for tool in ("pkill", "killall") for run in trace.runs_of(tool, window)]
+    if any(answers):
+        return True
+    return False if answers and all(answer is False for answer in answers) and trace.covers(action.time_ns) else None
+
+
+def _apply_trace(view: ActionView, trace: Trace) -> None:
+    window = trace.window(view.action.time_ns, view.action.end_ns)
+    covers = trace.covers(view.action.time_ns)
+    for step in view.steps:
+        tool = step.replay.tool
+        if tool is None:
+            continue
+        step.trace_covers = covers
+        step.traced = trace.runs_of(tool, window)
+        pids = sorted(view.world_pids | set(_literal(step)))
+        sent = {pid for run in step.traced for pid in run.targets}
+        step.cites.extend(cite for run in step.traced for cite in run.cites)
+        if tool == "kill":
+            direct = trace.signals_to(_literal(step), step.replay.signal, window)
+            sent |= {event.target_pid for event in direct if event.target_pid is not None}
+            step.cites.extend(event.cited for event in direct)
+        if covers or sent:
+            step.sent_to = {pid: pid in sent for pid in pids if covers or pid in sent}
+
+
+def _literal(step: StepView) -> tuple[int, ...]:
+    return step.replay.selection.literal_pids if step.replay.selection is not None else ()
+
+
+def _apply_messages(view: ActionView) -> None:
+    """Errors that a tool printed name the PIDs that it selected and could not signal."""
+    output = view.action.output or ""
+    for tool, pattern in _NOT_PERMITTED.items():
+        refused = {int(found.group(1)) for found in islice(pattern.finditer(output), _MAX_MESSAGES)}
+        step = next((s for s in view.steps if s.replay.tool == tool and s.replay.ran is not False), None)
+        if refused and step is not None:
+            step.refused |= refused
+            step.cites.append(view.action.cited)
+
+
+def _apply_printed_status(view: ActionView) -> None:
+    """``fuser …; echo rc=$?`` prints the status of the step before: the words of the echo tell where to look."""
+    for step, after in itertools.pairwise(view.steps):
+        words = [word.raw for word in after.replay.step.words]
+        if len(words) != 2 or words[0] != "echo" or "$?" not in words[1]:
+            continue
+        shape = re.escape(words[1].strip("\"'")).replace(re.escape("$?"), r"(\d{1,3})")
+        found = re.search(rf"^{shape}$", view.action.output or "", re.MULTILINE)
+        if found is not None:
+            step.printed_status = int(found.group(1))
+    if len(view.steps) == 1 and view.action.exit_code is not None and view.action.exit_code >= 0:
+        view.steps[0].printed_status = view.action.exit_code

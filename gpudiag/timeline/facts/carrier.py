@@ -1,0 +1,71 @@
+"""Steps that may have hit the shell that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.facts.reach import signal_name
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.incident import Incident
+
+SHELL_NAMES = {
+    "ssh": "the remote shell that sshd started with -c",
+    "bash -c": "the shell started as bash -c",
+    "sh -c": "the shell started as sh -c",
+    "su -c": "the shell that su started with -c",
+    "unknown -c": "the shell that was given the line with -c",
+    "script": "the shell that runs the script",
+    "prompt": "the shell at the prompt",
+}
+
+
+def carrier_rows(incident: Incident) -> Iterator[Row]:
+    """One row a killing step and carrier."""
+    for action in incident.actions:
+        for item in action.replay.carriers:
+            step = action.steps[item.step]
+            if item.carrier.kind == "client" or item.carrier.host != step.replay.step.host:
+                continue  # a client on the person's own machine is out of reach; su and docker belong to root
+            yield _row(incident, action, step, item.carrier.kind, item.carrier.cmdline) | {
+                "matches": item.matches,
+                "execs": item.execs,
+                "signal_fatal": item.signal_fatal,
+                "later_steps": [action.steps[n].id for n in item.later_steps],
+                "later_text": "; ".join(action.steps[n].replay.step.text for n in item.later_steps),
+                "later_kills": sum(action.steps[n].replay.tool is not None for n in item.later_steps),
+                "death_seen": item.death_seen,
+                "death_how": item.death_how,
+            }
+
+
+def _row(incident: Incident, action: ActionView, step: StepView, kind: str, cmdline: str | None) -> dict[str, object]:
+    selection = step.replay.selection
+    targets = [family for family in incident.families if family.id in incident.aims.by_step.get(step.id, frozenset())]
+    return {
+        "host": incident.host_id(action.host),
+        "family": targets[0].id if len(targets) == 1 else None,
+        "gpus": [],
+        "step": step.id,
+        "step_text": step.replay.step.text,
+        "tool": step.replay.tool,
+        "signal": signal_name(step.replay.signal),
+        "pattern": selection.pattern if selection is not None else None,
+        "shell": SHELL_NAMES.get(kind, kind),
+        "shell_text": cmdline,
+        "family_holds_mib": held_by_targets(incident, action, step),
+        "cites": incident.citations.add_all([action.action.cited, *step.cites]),
+    }
+
+
+def held_by_targets(incident: Incident, action: ActionView, step: StepView) -> float | None:
+    """What the families that the step was meant for still hold; with no owner known, what the GPUs still hold."""
+    aimed = incident.aims.by_step.get(step.id, frozenset())
+    lives = [life for family in incident.families if family.id in aimed for life in family.members]
+    figures = [figure for life in lives if (figure := incident.holds_now(life)) is not None]
+    if figures:
+        return sum(figures)
+    ledgers = [book for gpu, book in incident.ledgers.items() if incident.gpus.get(gpu).host == action.host]
+    if not ledgers or any(book.list_seen for book in ledgers):
+        return None
+    return sum(book.total("unattributed") for book in ledgers)

@@ -1,0 +1,111 @@
+"""What the newest figure of each GPU leaves to explain, and how much of the host the look could see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.ledger import Ledger
+from gpudiag.timeline.lives import NOT_FOUND
+from gpudiag.timeline.order import Look
+from gpudiag.timeline.samples import driver_bound_mib
+
+IDLE_MIB = 600.0
+"""An idle GPU shows up to about this much: 0 on an H200, 256 MiB of firmware carve-out on a T4, some hundred
+for a desktop. Above it, somebody holds memory."""
+
+
+def gpu_rows(incident: Incident) -> Iterator[Row]:
+    """One row a GPU that has a figure after the last command."""
+    for gpu_id, ledger in incident.ledgers.items():
+        gpu = incident.gpus.get(gpu_id)
+        look = incident.newest(gpu.host)
+        if look is None:
+            continue
+        yield _row(incident, gpu_id, gpu.host, look, ledger)
+
+
+def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger) -> dict[str, object]:
+    view = incident.views[look.id]
+    used = ledger.figure.used_mib
+    booked = ledger.booked_mib
+    seen = ledger.list_seen
+    return {
+        "host": incident.host_id(host),
+        "gpus": [gpu_id],
+        "used_mib": used,
+        "booked_mib": booked if seen else None,
+        "unattributed_mib": ledger.total("unattributed") if seen else None,
+        "driver_bound_mib": driver_bound_mib(used, sum(e.life is not None for e in ledger.entries), 0.0),
+        "above_baseline": above_baseline(ledger),
+        "list_seen": seen,
+        "list_complete": seen,
+        "listed_pids_absent": _listed_absent(incident, look, host) if seen else None,
+        "list_empty": (not _listed(incident, look, host)) if seen else None,
+        "own_namespace": view.own_namespace,
+        "proc_hidden": view.hidden,
+        "as_root": None if view.user is None else view.user == "root",
+        "handles_complete": handles_complete(incident, look),
+        "open_by_count": _open_by(incident, look),
+        "explained": ledger.total("unattributed") == 0 if seen else None,
+        "action_seen": incident.last_action(host) is not None,
+        "cites": incident.citations.add_all([ledger.figure.cited]),
+    }
+
+
+def above_baseline(ledger: Ledger) -> bool:
+    """More is in use than an idle GPU shows: somebody is booked, or the figure is above the idle level."""
+    idle = IDLE_MIB if ledger.figure.net else 2 * IDLE_MIB
+    return ledger.booked_mib > 0 or ledger.figure.used_mib > idle
+
+
+def _listed(incident: Incident, look: Look, host: str) -> list[int]:
+    return [
+        life.pid
+        for life in incident.census.lives
+        if life.host == host and look.id in life.sightings and life.sightings[look.id].bookings
+    ]
+
+
+def _listed_absent(incident: Incident, look: Look, host: str) -> bool | None:
+    answers: list[bool | None] = []
+    for life in incident.census.lives:
+        seen = life.sightings.get(look.id)
+        if life.host != host or seen is None or not seen.bookings:
+            continue
+        if any(row.name_missing == NOT_FOUND for _, row in seen.bookings):
+            answers.append(True)
+        present = incident.census.present(life, look)
+        answers.append(None if present is None else not present)
+    if any(answers):
+        return True
+    return None if any(answer is None for answer in answers) else False
+
+
+def handles_complete(incident: Incident, look: Look) -> bool | None:
+    """All descriptors of all threads were read, as root: raw ``/proc`` files do that, ``fuser`` leaves zombies out."""
+    rows = [c for c in incident.parsed.coverage if c.at.look == look.id and c.source == "open handles"]
+    if not any(row.outcome == "ok" for row in rows):
+        return None
+    view = incident.views[look.id]
+    if view.limited or view.user not in ("root", None):
+        return False
+    by_threads = any(row.text_from == "proc" and row.at.look == look.id for row in incident.parsed.processes)
+    return by_threads and view.user == "root" and not _unread_zombies(incident, look)
+
+
+def _unread_zombies(incident: Incident, look: Look) -> bool:
+    """A zombie leader with live threads hides its descriptors from ``/proc/PID/fd``."""
+    return any(
+        seen.zombie and (seen.live_threads is None or seen.live_threads > 0)
+        for life in incident.census.lives
+        if (seen := life.sightings.get(look.id)) is not None
+    )
+
+
+def _open_by(incident: Incident, look: Look) -> int | None:
+    counted = [life.sightings[look.id] for life in incident.census.lives if look.id in life.sightings]
+    if not any(seen.listed_by for seen in counted):
+        return None
+    return sum(bool(seen.mapped) for seen in counted)

@@ -1,0 +1,206 @@
+"""Processes that hold device memory now, their state and their ties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudiag.model import Citation
+from gpudiag.timeline.facts.rows import Row, about
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.lives import SIGKILL_BIT, Life
+from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.presence import alive_before, newer_than_actions
+from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
+
+CHILD_ROLES = frozenset({"engine", "worker", "scheduler", "detokenizer", "runner", "rank", "shard"})
+
+
+def holder_rows(incident: Incident) -> Iterator[Row]:
+    """Rows for every process of a family that the newest look shows, or on which it still books memory."""
+    for family in incident.families:
+        for life in family.members:
+            if incident.present(life) is True or incident.booked_now(life) or incident.newest(life.host) is None:
+                yield _row(incident, family, life)
+
+
+def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
+    look = incident.newest(life.host)
+    seen = life.sightings.get(look.id) if look is not None else None
+    delivered, proof = incident.kill_delivered(life)
+    age = _kill_age(incident, life) if delivered else None
+    expected = expected_release_s(life.integer("rss_shmem_kib"))
+    pending = seen.first("sig_pending") if seen is not None else None
+    pending_kill = bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None
+    zombie = seen.zombie if seen is not None and seen.first("state") is not None else None
+    state = seen.first("state") if seen is not None else None
+    replaced = replaces(incident, life)
+    launcher = incident.kinship.parent(life)
+    heir = incident.inherits_from(life)
+    parent_alive = _parent_alive(incident, life)
+    root_alive = alive_root(incident, family)
+    return about(incident, life) | {
+        "held_mib": held_before(incident, life),
+        "zombie": zombie,
+        "live_threads": seen.live_threads if seen is not None and zombie else (0 if zombie is None else None),
+        "stopped": state in ("T", "t") if isinstance(state, str) else None,
+        "kill_pending": pending_kill if not zombie else None,
+        "kill_delivered": delivered,
+        "kill_age_s": age,
+        "expected_release_s": expected,
+        "within_expected": _within(age, expected),
+        "in_kernel": _in_kernel(state, zombie, pending_kill),
+        "parent_pid": seen.first("ppid") if seen is not None else None,
+        "parent_alive": parent_alive,
+        "root_pid": family.root_pid,
+        "root_alive": root_alive,
+        "orphaned": is_orphan(incident, family, life),
+        "older_family": is_older(incident, family),
+        "alive_before": alive_before(incident, life),
+        "newer_than_actions": newer_than_actions(incident, life),
+        "replaces_pid": replaced.pid if replaced is not None else None,
+        "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
+        "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
+        "inherits_from": heir.dead.pid if heir is not None else None,
+        "inherit_proven": heir.proven if heir is not None else None,
+        "device_open": bool(seen.open) if seen is not None and seen.open is not None else None,
+        "user": life.string("user"),
+        "other_tenant": other_tenant(incident, family, life),
+        "start_known": life.start_ns is not None,
+        "titled_child": family.role(life) in CHILD_ROLES,
+        "family_first_pid": min(member.pid for member in family.members),
+        "log_role": _log_role(incident, life),
+        "cites": incident.citations.add_all(_proof(life, proof)),
+    }
+
+
+def _proof(life: Life, extra: list[Citation]) -> list[Citation]:
+    return [*life.citations(), *extra[:3]]
+
+
+def _in_kernel(state: object, zombie: bool | None, pending: bool | None) -> bool | None:
+    if state == "D":
+        return True
+    if zombie is None and state is None:
+        return None
+    if zombie:
+        return False
+    return None if pending is None else pending
+
+
+def _within(age: float | None, expected: float | None) -> bool | None:
+    """Not later than twice the expected time and two seconds. A size that is not known can only make it longer."""
+    if age is None:
+        return None
+    if age <= 2 * MIN_RELEASE_S + 2:
+        return True
+    return None if expected is None else age <= 2 * expected + 2
+
+
+def _kill_age(incident: Incident, life: Life) -> float | None:
+    sent, look = incident.killed_at(life), incident.newest(life.host)
+    if sent is None or look is None or look.end_ns is None:
+        return None
+    return max(0.0, (look.end_ns - sent) / SECOND)
+
+
+def held_before(incident: Incident, life: Life) -> float | None:
+    """Memory booked on it in the last earlier look that has it, or in the sampled series."""
+    look = incident.newest(life.host)
+    for seen in reversed(list(life.sightings.values())):
+        if seen.look is not look and seen.bookings:
+            figures = [mib for mib in seen.held().values() if mib is not None]
+            return sum(figures) if figures else None
+    rows = [b for b in incident.parsed.bookings if b.at.look is None and b.pid == life.pid and b.mib is not None]
+    return max((row.mib for row in rows if row.mib is not None), default=None)
+
+
+def _parent_alive(incident: Incident, life: Life) -> bool | None:
+    """The parent that started it is alive; a child that an adopter holds has lost it."""
+    look = incident.newest(life.host)
+    if look is None:
+        return None
+    parent = incident.kinship.parent(life)
+    if parent is not None:
+        return incident.census.alive(parent, look)
+    if life.born_ppid is None:
+        return None
+    return incident.census.pid_alive(life.host, life.born_ppid, look) if life.born_ppid > 1 else None
+
+
+def alive_root(incident: Incident, family: Family) -> bool | None:
+    """The root of the family lives; a group leader that a complete process table lacks is dead."""
+    if family.root is not None:
+        return incident.alive(family.root)
+    look = incident.newest(family.host)
+    if family.root_pid is None or look is None:
+        return None
+    return incident.census.pid_alive(family.host, family.root_pid, look)
+
+
+def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
+    """It lives and an ancestor within its family does not."""
+    if incident.alive(life) is False:
+        return False
+    answers: list[bool | None] = []
+    root = alive_root(incident, family)
+    if family.root is not life:
+        answers.append(root)
+    above = incident.kinship.parent(life)
+    while above is not None and incident.family_of(above) is family:
+        answers.append(incident.alive(above))
+        above = incident.kinship.parent(above)
+    if any(answer is False for answer in answers):
+        return True
+    return None if any(answer is None for answer in answers) else False
+
+
+def is_older(incident: Incident, family: Family) -> bool | None:
+    """An earlier server: not what the commands were aimed at, and started before the newest of those."""
+    if family.id in incident.aims.targets:
+        return False
+    reference = [f for f in incident.families if f.id in incident.aims.targets and f.host == family.host]
+    if not reference:
+        reference = [f for f in incident.families if f is not family and f.host == family.host]
+    starts = [start for f in reference if (start := f.first_start_ns) is not None]
+    own = family.first_start_ns
+    if not starts or own is None:
+        return None if reference else False
+    return own < max(starts)
+
+
+def replaces(incident: Incident, life: Life) -> Life | None:
+    """An earlier process that died, of the same living parent, with the same command or the same amount of memory."""
+    if newer_than_actions(incident, life) is not True or incident.alive(life) is not True:
+        return None
+    parent = incident.kinship.parent(life)
+    if parent is None or parent.pid == 1 or incident.alive(parent) is not True or incident.kinship.is_observer(parent):
+        return None
+    for earlier in incident.census.lives:
+        if earlier is life or incident.kinship.parent(earlier) is not parent or incident.present(earlier) is not False:
+            continue
+        if _same_job(incident, earlier, life):
+            return earlier
+    return None
+
+
+def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:
+    if earlier.cmdline and earlier.cmdline == later.cmdline:
+        return True
+    before, now = held_before(incident, earlier), incident.holds_now(later)
+    return before is not None and now is not None and before > 0 and abs(before - now) <= 0.02 * before
+
+
+def other_tenant(incident: Incident, family: Family, life: Life) -> bool | None:
+    """Another user's job, measured against the owner of what the commands were aimed at."""
+    if family.id in incident.aims.targets:
+        return False
+    owners = {f.user for f in incident.families if f.id in incident.aims.targets and f.user is not None}
+    user = life.string("user")
+    if not owners or user is None:
+        return None
+    return user not in owners
+
+
+def _log_role(incident: Incident, life: Life) -> str | None:
+    return next((role.role for role in incident.parsed.roles if role.pid == life.pid), None)

@@ -1,0 +1,216 @@
+"""The fate ledger: every step of every kill command against every process it could concern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudiag.model import Citation
+from gpudiag.shell.selection import Verdict
+from gpudiag.timeline.aims import DEVICE_TOOLS
+from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.facts.rows import Row, about
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.lives import Life
+from gpudiag.timeline.presence import alive_then
+
+SIGNALS = {
+    1: "HUP",
+    2: "INT",
+    3: "QUIT",
+    6: "ABRT",
+    9: "KILL",
+    10: "USR1",
+    12: "USR2",
+    15: "TERM",
+    18: "CONT",
+    19: "STOP",
+}
+KILL = 9
+
+
+def reach_rows(incident: Incident) -> Iterator[Row]:
+    """Rows for every killing step × every member of every family on its host, and PIDs the tool itself named."""
+    for action in incident.actions:
+        for step in action.steps:
+            if step.replay.tool is None:
+                continue
+            known: set[int] = set()
+            for family in incident.families:
+                if family.host != action.host:
+                    continue
+                for life in family.members:
+                    known.add(life.pid)
+                    if (row := _row(incident, action, step, family, life)) is not None:
+                        yield row
+            for pid in sorted(step.refused - known):
+                yield _unrecorded(incident, action, step, pid)
+
+
+def _row(
+    incident: Incident, action: ActionView, step: StepView, family: Family, life: Life
+) -> dict[str, object] | None:
+    verdict = step.verdict(life.pid)
+    selected = selects(step, life)
+    aimed = incident.aims.by_step.get(step.id, frozenset())
+    then = alive_then(incident, action, life)
+    if then is False and selected is not True:
+        return None
+    selection = step.replay.selection
+    fatal = signal_fatal(step.replay.signal, life)
+    delivered, proven, proof = delivery(incident, step, life, selected)
+    return about(incident, life) | {
+        "step": step.id,
+        "step_text": step.replay.step.text,
+        "tool": step.replay.tool,
+        "signal": signal_name(step.replay.signal),
+        "pattern": selection.pattern if selection is not None else None,
+        "matched_against": verdict.text if verdict is not None else None,
+        "text_from": _text_from(life),
+        "ran": step.replay.ran,
+        "ran_proven": step.replay.ran_proven or bool(step.traced),
+        "alive_then": then,
+        "meant": is_meant(step, family, aimed, selected),
+        "selected": selected,
+        "permitted": False if life.pid in step.refused else (verdict.permitted if verdict is not None else None),
+        "blind": verdict.blind if verdict is not None else None,
+        "signal_fatal": fatal,
+        "device_open_then": device_open_then(action, step, life),
+        "list_from": step.replay.list_from,
+        "delivered": delivered,
+        "delivered_proven": proven,
+        "died": None if incident.alive(life) is None else not incident.alive(life),
+        "other_family": family.id not in aimed if aimed else None,
+        "wanted": _wanted(incident, family, aimed),
+        "missed_mib": incident.holds_now(life),
+        "cites": incident.citations.add_all([action.action.cited, *proof, *life.citations()[:2]]),
+    }
+
+
+def _unrecorded(incident: Incident, action: ActionView, step: StepView, pid: int) -> Row:
+    """The tool said that it may not signal this PID; nothing else is recorded about the process."""
+    return {
+        "host": incident.host_id(action.host),
+        "pid": pid,
+        "step": step.id,
+        "step_text": step.replay.step.text,
+        "tool": step.replay.tool,
+        "signal": signal_name(step.replay.signal),
+        "ran": True,
+        "ran_proven": True,
+        "alive_then": True,
+        "meant": True,
+        "selected": True,
+        "permitted": False,
+        "delivered": False,
+        "delivered_proven": True,
+        "gpus": [],
+        "cites": incident.citations.add_all([action.action.cited]),
+    }
+
+
+def signal_name(number: int | None) -> str | None:
+    """KILL for 9."""
+    return None if number is None else SIGNALS.get(number, str(number))
+
+
+def selects(step: StepView, life: Life) -> bool | None:
+    """The step picks this process: as the kernel recorded it, as the tool said, or by the tool's semantics."""
+    if life.pid in step.refused:
+        return True
+    if life.pid in step.sent_to:
+        return step.sent_to[life.pid]
+    if _found_nobody(step):
+        return False
+    verdict: Verdict | None = step.verdict(life.pid)
+    if verdict is not None:
+        return verdict.selected
+    selection = step.replay.selection
+    if selection is None:
+        return None
+    if selection.error is not None:
+        return False
+    return True if life.pid in selection.literal_pids else None
+
+
+def is_meant(step: StepView, family: Family, aimed: frozenset[str], selected: bool | None) -> bool | None:
+    """The step was meant for this process."""
+    if family.id in aimed:
+        return True
+    if step.replay.tool in DEVICE_TOOLS or step.replay.list_from == "nvidia-smi":
+        return False if aimed else None
+    return False if aimed else (True if selected else None)
+
+
+def signal_fatal(signal: int | None, life: Life) -> bool | None:
+    """The signal ends this process. A handler may or may not, so a caught signal tells nothing."""
+    if signal is None:
+        return None
+    if signal == KILL:
+        return True
+    if signal in (0, 18):
+        return False
+    masks = [life.integer(name) for name in ("sig_ignored", "sig_blocked", "sig_caught")]
+    if any(mask is None for mask in masks):
+        return None
+    ignored, blocked, caught = (bool((mask or 0) >> (signal - 1) & 1) for mask in masks)
+    if ignored or blocked:
+        return False
+    return None if caught else True
+
+
+def device_open_then(action: ActionView, step: StepView, life: Life) -> bool | None:
+    """It had a device file open when the step ran. A root's ``fuser`` that found nobody says so for everyone."""
+    base = action.world_look
+    seen = life.sightings.get(base.id) if base is not None else None
+    if seen is not None and seen.open:
+        return True
+    if action.caller.is_root and _found_nobody(step):
+        return False
+    if seen is not None and seen.bookings:
+        return True
+    if seen is not None and seen.open is not None:
+        return False
+    return None
+
+
+def _found_nobody(step: StepView) -> bool:
+    """``fuser`` ends with status 1 if nobody it may look at has any of the files open."""
+    return step.replay.tool == "fuser" and step.printed_status == 1
+
+
+def delivery(
+    incident: Incident, step: StepView, life: Life, selected: bool | None
+) -> tuple[bool | None, bool, list[Citation]]:
+    """Whether the signal reached the process, whether that is shown (not only deduced), and by what."""
+    if life.pid in step.refused:
+        return False, True, step.cites
+    if life.pid in step.sent_to:
+        return step.sent_to[life.pid], True, step.cites[:4]
+    verdict = step.verdict(life.pid)
+    if step.replay.ran is False or selected is False:
+        return False, False, []
+    if selected is None or verdict is None or verdict.permitted is False:
+        return (False, False, []) if verdict is not None and verdict.permitted is False else (None, False, [])
+    alive = incident.alive(life)
+    if alive is False:
+        return True, False, life.citations()[:1]
+    if step.replay.signal == KILL:
+        delivered, proof = incident.kill_delivered(life)
+        return (True, True, proof) if delivered else (None, False, [])
+    return True, False, []
+
+
+def _wanted(incident: Incident, family: Family, aimed: frozenset[str]) -> bool | None:
+    if not aimed:
+        return None
+    return family.id not in aimed and family.root is not None and incident.alive(family.root) is True
+
+
+def _text_from(life: Life) -> str | None:
+    seen = next((s for s in life.sightings.values() if s.rows or s.bookings), None)
+    if seen is None:
+        return None
+    rows = [row for s in life.sightings.values() for row in s.rows if row.text_from != "fuser"]
+    best = min((row.text_from for row in rows), key=["proc", "ps"].index, default=None)
+    return best or "nvidia-smi"

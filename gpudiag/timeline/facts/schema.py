@@ -1,0 +1,216 @@
+"""The fact tables that rules read: their columns, types and meaning. This is the rules' whole vocabulary.
+
+A column holds something directly observable or computed from observations by one documented step; none
+answers a rule. Every column may be null, and null means *the evidence does not tell*. Rules are linted
+against this module, so a column that a rule names cannot silently disappear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+TEXT = pl.String
+FLAG = pl.Boolean
+NUMBER = pl.Float64
+COUNT = pl.Int64
+TEXTS = pl.List(pl.String)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a fact table."""
+
+    dtype: pl.DataType | type[pl.DataType]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One fact table: what a row is, and its columns."""
+
+    row: str
+    columns: dict[str, Column]
+
+    def polars_schema(self) -> pl.Schema:
+        """The columns as polars wants them."""
+        return pl.Schema({name: column.dtype for name, column in self.columns.items()})
+
+
+COMMON: dict[str, Column] = {
+    "host": Column(TEXT, "host id, H1"),
+    "family": Column(TEXT, "family id, F1; null for a process of no family or a row about no process"),
+    "process": Column(TEXT, "process id, P7"),
+    "pid": Column(COUNT, "PID in the namespace of the look"),
+    "name": Column(TEXT, "title or comm, as people see it in nvidia-smi or ps"),
+    "gpus": Column(TEXTS, "ids of the GPUs that the row is about"),
+    "step": Column(TEXT, "step id, A1.2"),
+    "step_text": Column(TEXT, "the step as written"),
+    "cites": Column(pl.List(pl.Int64), "indices into the list of citations"),
+}
+
+_PROCESS_NOW: dict[str, Column] = {
+    "role": Column(TEXT, "server, engine, worker, tracker, launcher or null; from titles, command lines and logs"),
+    "holds_mib": Column(NUMBER, "device memory that the newest look ties to the process; 0 = it holds none"),
+    "listed": Column(FLAG, "a process list of the newest look names it, with or without a figure"),
+    "alive_now": Column(FLAG, "it is in the newest look and not a plain zombie"),
+    "state": Column(TEXT, "state letter in the newest look"),
+    "target_family": Column(FLAG, "its family is one that the actions were aimed at"),
+    "same_owner": Column(FLAG, "its user is the user of the family that the actions were aimed at"),
+}
+
+REACH = Table(
+    "one step of one kill command × one process that it hit, was meant for, or that holds memory",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "tool": Column(TEXT, "pkill, pgrep, killall, kill, fuser"),
+        "signal": Column(TEXT, "KILL, TERM …"),
+        "pattern": Column(TEXT, "the pattern, where the tool has one"),
+        "matched_against": Column(TEXT, "the text the pattern was compared with"),
+        "text_from": Column(TEXT, "where that text was recorded: proc, ps, nvidia-smi, fuser"),
+        "ran": Column(FLAG, "the step was started"),
+        "ran_proven": Column(FLAG, "ran is shown by a trace, an exit code or a run time, not only by semantics"),
+        "alive_then": Column(FLAG, "the process existed when the step ran"),
+        "meant": Column(
+            FLAG,
+            "the step was meant for it: same family as something the step selects, an engine or server that its "
+            "pattern names, a PID in its list, or (device tools) any user of the devices",
+        ),
+        "selected": Column(FLAG, "the tool's own semantics select the process"),
+        "permitted": Column(FLAG, "the kernel lets this caller signal it"),
+        "blind": Column(FLAG, "the caller cannot see the process's descriptors (not root, other owner)"),
+        "signal_fatal": Column(FLAG, "the signal's action is to end this process (not caught, ignored or blocked)"),
+        "device_open_then": Column(FLAG, "it had a device file open or mapped when the step ran"),
+        "list_from": Column(TEXT, "nvidia-smi, pgrep, ps … where the PIDs come from another program's output"),
+        "delivered": Column(FLAG, "the signal reached it (trace, or selected, permitted and gone or dying after)"),
+        "delivered_proven": Column(FLAG, "a trace or a recorded state shows the delivery"),
+        "died": Column(FLAG, "it is gone, or a zombie, in the newest look"),
+        "other_family": Column(FLAG, "it belongs to another family than those the command was aimed at"),
+        "wanted": Column(FLAG, "it belongs to a running server, job or session that the command was not meant for"),
+        "missed_mib": Column(NUMBER, "holds_mib of the process, or what its family holds for the family's engine"),
+    },
+)
+
+CARRIER = Table(
+    "one step × the shell (or sudo, su, ssh …) that carries it",
+    COMMON
+    | {
+        "tool": Column(TEXT, "the tool of the step"),
+        "signal": Column(TEXT, "the signal the step sends"),
+        "pattern": Column(TEXT, "the pattern of the step"),
+        "shell": Column(TEXT, "how the shell was started: bash -c, the login shell of ssh, su -c, sh script …"),
+        "shell_text": Column(TEXT, "the shell's own command line"),
+        "later_steps": Column(TEXTS, "ids of the steps after this one in the same shell"),
+        "later_text": Column(TEXT, "those steps as written, joined by '; '"),
+        "later_kills": Column(COUNT, "how many of them kill something"),
+        "matches": Column(FLAG, "the pattern matches the shell's own command line"),
+        "execs": Column(FLAG, "the shell replaced itself by the tool, so no shell is left to be hit"),
+        "signal_fatal": Column(FLAG, "the signal ends this shell"),
+        "death_seen": Column(
+            FLAG, "a trace, an exit code or a run time shows that the shell died (false: that it did not)"
+        ),
+        "death_how": Column(TEXT, "what shows it, in words"),
+        "family_holds_mib": Column(NUMBER, "what the families that the actions were aimed at still hold"),
+    },
+)
+
+HOLDER = Table(
+    "one process that holds or held device memory, belongs to such a family, or is a zombie the actions named",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "held_mib": Column(NUMBER, "device memory tied to it in an earlier look"),
+        "zombie": Column(FLAG, "state Z in the newest look"),
+        "live_threads": Column(COUNT, "threads alive besides a zombie leader; 0 = a plain zombie"),
+        "stopped": Column(FLAG, "state T or t, or its cgroup frozen"),
+        "kill_pending": Column(FLAG, "SIGKILL is pending for it"),
+        "kill_delivered": Column(FLAG, "SIGKILL reached it (trace, pending mask of a zombie, or a step that hit it)"),
+        "kill_age_s": Column(NUMBER, "seconds from that signal to the newest look"),
+        "expected_release_s": Column(NUMBER, "how long a release takes with its pinned memory (about 6 GiB/s)"),
+        "within_expected": Column(FLAG, "kill_age_s is below twice expected_release_s plus 2 s"),
+        "in_kernel": Column(FLAG, "state D, or SIGKILL pending on a process that is not a zombie"),
+        "parent_pid": Column(COUNT, "parent in the newest look"),
+        "parent_alive": Column(FLAG, "the parent that started it is alive"),
+        "root_pid": Column(COUNT, "root of its family"),
+        "root_alive": Column(FLAG, "the root of its family is alive"),
+        "orphaned": Column(FLAG, "an ancestor within its family is dead while it lives"),
+        "older_family": Column(FLAG, "its family is an earlier server than the one the actions were aimed at"),
+        "alive_before": Column(FLAG, "it existed before the first action"),
+        "newer_than_actions": Column(FLAG, "it started after the last action"),
+        "replaces_pid": Column(COUNT, "an earlier process of the same parent and command that died"),
+        "launcher_pid": Column(COUNT, "the living parent that started both"),
+        "launcher_name": Column(TEXT, "its name"),
+        "inherits_from": Column(COUNT, "PID of the dead process whose device files it has open (forked, not exec'd)"),
+        "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),
+        "device_open": Column(FLAG, "it has a device file open or mapped in the newest look"),
+        "user": Column(TEXT, "its user"),
+        "other_tenant": Column(FLAG, "another user's job, before and after alike"),
+        "start_known": Column(FLAG, "its start time is recorded"),
+        "titled_child": Column(FLAG, "its title is one that an engine gives to its children"),
+        "family_first_pid": Column(COUNT, "lowest PID of its family"),
+        "log_role": Column(TEXT, "role that a server log gives to this PID"),
+    },
+)
+
+GPU = Table(
+    "one GPU in the newest look that has a figure for it",
+    COMMON
+    | {
+        "used_mib": Column(NUMBER, "memory in use, without the driver's reserve where that is known"),
+        "booked_mib": Column(NUMBER, "sum over the process list; 0 = the list is there and empty"),
+        "unattributed_mib": Column(NUMBER, "used minus booked minus the driver's bound, not below 0"),
+        "driver_bound_mib": Column(NUMBER, "most that the driver's own bookkeeping can be (FACTS)"),
+        "above_baseline": Column(FLAG, "more is in use than an idle GPU of this kind shows"),
+        "list_seen": Column(FLAG, "the look has a process list for this GPU"),
+        "list_complete": Column(FLAG, "that list was not cut"),
+        "listed_pids_absent": Column(FLAG, "a listed PID is in no process table of the look, which is complete"),
+        "list_empty": Column(FLAG, "the list is there and names nobody"),
+        "own_namespace": Column(FLAG, "the look was taken outside the host's PID namespace"),
+        "proc_hidden": Column(FLAG, "the look could see only the reader's own processes (hidepid)"),
+        "as_root": Column(FLAG, "the look was taken as root"),
+        "handles_complete": Column(
+            FLAG, "all descriptors and mappings of all processes and threads were read, as root"
+        ),
+        "open_by_count": Column(COUNT, "processes that have a device file open or mapped, monitors aside"),
+        "explained": Column(FLAG, "every MiB above the driver's bound has an owner"),
+        "action_seen": Column(FLAG, "some kill command is known"),
+    },
+)
+
+RELEASE = Table(
+    "one family × one GPU on which it held memory in an earlier look",
+    COMMON
+    | {
+        "held_mib": Column(NUMBER, "what the family held"),
+        "still_mib": Column(NUMBER, "what it holds in the newest look"),
+        "fell_mib": Column(NUMBER, "by how much the used memory fell over the same time"),
+        "came_back_mib": Column(NUMBER, "the part of held_mib that is free again or with somebody else"),
+        "released_after_s": Column(NUMBER, "seconds from the signal to the first sample without it"),
+        "released_by": Column(TEXT, "wall time of that sample"),
+        "bound_only": Column(FLAG, "the time is an upper bound: no sample lies between the looks"),
+        "target_family": Column(FLAG, "its family is one that the actions were aimed at"),
+    },
+)
+
+GAP = Table(
+    "one class of evidence that is missing, and what it would tell",
+    COMMON
+    | {
+        "source": Column(TEXT, "the class of evidence"),
+        "needed_for": Column(TEXTS, "rules that stay unknown without it"),
+        "collect": Column(TEXT, "the one command that gets it"),
+        "memory_held": Column(FLAG, "the newest figure is above what the driver keeps, or there is none"),
+        "cause_found": Column(FLAG, "some rule that explains held memory fired"),
+    },
+)
+
+TABLES: dict[str, Table] = {
+    "reach": REACH,
+    "carrier": CARRIER,
+    "holder": HOLDER,
+    "gpu": GPU,
+    "release": RELEASE,
+    "gap": GAP,
+}

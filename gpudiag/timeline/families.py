@@ -1,0 +1,174 @@
+"""Which processes belong to one server or job, decided by process group, session and descent.
+
+Names are not asked: a title gives a role (engine, worker), never a membership, so renaming every process
+changes no family. A family outlives its root; that is what this module is for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpudiag.timeline.inheritance import Inheritance
+from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.lives import Census, Life
+
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo"})
+"""Parents that start unrelated things; the death of one does not tie its children together."""
+
+
+class RoleBook(Protocol):
+    """What engines call their processes (data of the rules stage, handed in)."""
+
+    def role_of(self, comm: str | None, cmdline: str | None) -> tuple[str, str] | None:
+        """(engine, role) that a title or command line shows."""
+        ...
+
+    def role_in_log(self, role: str) -> tuple[str, str] | None:
+        """(engine, role) for a role as a server log prints it."""
+        ...
+
+
+@dataclass
+class Family:
+    """The processes of one server or job."""
+
+    id: str
+    host: str
+    root_pid: int | None
+    """PID of the process that started the rest; ``None`` where only names tie the members together."""
+    members: list[Life]
+    root: Life | None
+    """The root, where some look shows it."""
+    roles: dict[tuple[str, int, int | None], str] = field(default_factory=dict[tuple[str, int, "int | None"], str])
+    engine: str | None = None
+
+    @property
+    def first_start_ns(self) -> int | None:
+        """When its oldest member with a known start began."""
+        return min((life.start_ns for life in self.members if life.start_ns is not None), default=None)
+
+    @property
+    def user(self) -> str | None:
+        """Its owner, if all members with a known user agree."""
+        users = {life.string("user") for life in self.members} - {None}
+        return users.pop() if len(users) == 1 else None
+
+    def role(self, life: Life) -> str | None:
+        """The role of a member, where its title or a log tells."""
+        return self.roles.get(life.key)
+
+
+def find_families(
+    census: Census,
+    kinship: Kinship,
+    seeds: Iterable[Life],
+    hit: Iterable[Life],
+    heirs: Sequence[Inheritance],
+    book: RoleBook,
+    log_roles: Mapping[int, str],
+) -> list[Family]:
+    """Families of all seeds: processes that hold or held memory, have devices mapped, were hit, or have a role."""
+    wanted = {life.key for life in seeds}
+    groups: dict[tuple[str, str, object], list[Life]] = defaultdict(list)
+    for life in census.lives:
+        if life.latest("kernel_thread") is True or life.pid == 1 or kinship.is_observer(life):
+            continue
+        groups[_group_key(life, kinship, book)].append(life)
+    kept = {key: lives for key, lives in groups.items() if any(life.key in wanted for life in lives)}
+    _merge_by_killed_parent(kept, kinship, {life.key for life in hit})
+    _merge_heirs(kept, heirs)
+    ordered = sorted(kept.items(), key=lambda item: (item[1][0].host, min(life.pid for life in item[1])))
+    return [_family(f"F{n}", key, lives, book, log_roles, kinship) for n, (key, lives) in enumerate(ordered, 1)]
+
+
+def _group_key(life: Life, kinship: Kinship, book: RoleBook) -> tuple[str, str, object]:
+    pgid = life.integer("pgid")
+    if pgid is None:
+        return _key_without_group(life, book)
+    if kinship.shares_group_with_observer(life):
+        return (life.host, "descent", kinship.root_in_group(life).key)
+    return (life.host, "group", pgid)
+
+
+def _key_without_group(life: Life, book: RoleBook) -> tuple[str, str, object]:
+    """Only a name is known (a list of nvidia-smi, a transcript): the engine's titles are all there is."""
+    role = book.role_of(life.comm, life.cmdline or life.booked_name)
+    return (life.host, "engine", role[0]) if role is not None else (life.host, "alone", life.key)
+
+
+def _merge_by_killed_parent(
+    groups: dict[tuple[str, str, object], list[Life]], kinship: Kinship, hit: set[tuple[str, int, int | None]]
+) -> None:
+    """A launcher that gives each child a session of its own (torchrun) was hit: its children are its family.
+
+    Only for a parent that a kill command hit, and never for a shell: sharing a launcher alone ties nothing.
+    """
+    of_life = {life.key: key for key, lives in groups.items() for life in lives}
+    for key in sorted(groups, key=str):
+        lives = groups.get(key)
+        if lives is None or key[1] != "group":
+            continue
+        leader = next((life for life in lives if life.pid == key[2]), None)
+        parent = kinship.parent(leader) if leader is not None else None
+        if parent is None or parent.key not in hit or parent.program in SHELLS:
+            continue
+        target = of_life.get(parent.key)
+        if target is not None and target != key and target in groups:
+            groups[target].extend(groups.pop(key))
+            of_life.update({life.key: target for life in lives})
+
+
+def _merge_heirs(groups: dict[tuple[str, str, object], list[Life]], heirs: Sequence[Inheritance]) -> None:
+    """A dead process and those who keep its memory are one family, also where no look shows the descent."""
+    of_life = {life.key: key for key, lives in groups.items() for life in lives}
+    for item in heirs:
+        target = of_life.get(item.dead.key)
+        for heir in item.heirs:
+            source = of_life.get(heir.key)
+            if target is None or source is None or source == target or target not in groups or source not in groups:
+                continue
+            groups[source].extend(groups.pop(target))
+            of_life.update({life.key: source for life in groups[source]})
+            target = source
+
+
+def _family(
+    identity: str,
+    key: tuple[str, str, object],
+    lives: Sequence[Life],
+    book: RoleBook,
+    log_roles: Mapping[int, str],
+    kinship: Kinship,
+) -> Family:
+    members = sorted(lives, key=lambda life: (life.start_ns or 0, life.pid))
+    root_pid = _root_pid(key, members)
+    root = next((life for life in members if life.pid == root_pid), None)
+    family = Family(identity, key[0], root_pid, members, root)
+    engines: list[str] = []
+    for life in members:
+        found = book.role_of(life.comm, life.cmdline or life.booked_name)
+        if found is None and life.pid in log_roles:
+            found = book.role_in_log(log_roles[life.pid])
+        if found is not None:
+            engines.append(found[0])
+            family.roles[life.key] = found[1]
+    family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
+    _roles_by_position(family, kinship)
+    return family
+
+
+def _root_pid(key: tuple[str, str, object], members: Sequence[Life]) -> int | None:
+    if key[1] == "group" and isinstance(key[2], int):
+        return key[2]
+    return None if key[1] == "engine" else min(life.pid for life in members)
+
+
+def _roles_by_position(family: Family, kinship: Kinship) -> None:
+    """The root of a family with children is its server, whatever it is called."""
+    if family.root is None or family.root.key in family.roles:
+        return
+    if any(kinship.parent(life) is family.root for life in family.members):
+        family.roles[family.root.key] = "server"

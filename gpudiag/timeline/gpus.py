@@ -1,0 +1,128 @@
+"""One identity for a GPU that sources call by index, UUID or bus id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gpudiag.model import Booking, GpuRef, GpuSample
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU of one host, with what stays the same between looks."""
+
+    id: str
+    """Its UUID where one is known, else ``host/gpu0``: stable within a report."""
+    host: str
+    index: int | None
+    uuid: str | None
+    bus_id: str | None
+    name: str | None
+    total_mib: float | None
+    reserved_mib: float | None
+    """``memory.reserved``; constant for a GPU and driver, so one look's figure serves all."""
+
+
+class GpuIndex:
+    """Looks a GPU up by any of its names."""
+
+    def __init__(self, gpus: Iterable[Gpu], by_name: Mapping[tuple[str, str, object], str]) -> None:
+        self.gpus = tuple(gpus)
+        self._by_id = {gpu.id: gpu for gpu in self.gpus}
+        self._by_name = dict(by_name)
+
+    def of(self, host: str, ref: GpuRef) -> Gpu | None:
+        """The GPU that ``ref`` names; a reference without any name is the host's only GPU, if it has one."""
+        for key in _keys(host, ref):
+            if key in self._by_name:
+                return self._by_id[self._by_name[key]]
+        own = [gpu for gpu in self.gpus if gpu.host == host]
+        return own[0] if not list(_keys(host, ref)) and len(own) == 1 else None
+
+    def get(self, gpu_id: str) -> Gpu:
+        """The GPU with this id."""
+        return self._by_id[gpu_id]
+
+
+def _keys(host: str, ref: GpuRef) -> Iterable[tuple[str, str, object]]:
+    if ref.uuid is not None:
+        yield (host, "uuid", ref.uuid)
+    if ref.bus_id is not None:
+        yield (host, "bus", ref.bus_id)
+    if ref.index is not None:
+        yield (host, "index", ref.index)
+
+
+def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> GpuIndex:
+    """Join references that share a name: rows with two names tie UUID, bus id and index together."""
+    samples = list(samples)
+    groups: dict[tuple[str, str, object], set[tuple[str, str, object]]] = {}
+    for row in [*samples, *bookings]:
+        keys = set(_keys(row.at.host, row.gpu))
+        for key in list(keys):
+            keys |= groups.get(key, set())
+        for key in keys:
+            groups[key] = keys
+    gpus: list[Gpu] = []
+    by_name: dict[tuple[str, str, object], str] = {}
+    for keys in sorted({frozenset(group) for group in groups.values()}, key=_group_order):
+        gpu = _gpu(keys)
+        gpus.append(gpu)
+        by_name.update(dict.fromkeys(keys, gpu.id))
+    index = GpuIndex(gpus, by_name)
+    return GpuIndex((_with_constants(gpu, samples, index) for gpu in gpus), by_name)
+
+
+def _group_order(keys: frozenset[tuple[str, str, object]]) -> tuple[str, int, str]:
+    host = next(iter(keys))[0]
+    number = next((value for _, kind, value in keys if kind == "index"), None)
+    return (host, number if isinstance(number, int) else 1 << 30, repr(sorted(map(str, keys))))
+
+
+def _gpu(keys: frozenset[tuple[str, str, object]]) -> Gpu:
+    host = next(iter(keys))[0]
+    named = {kind: value for _, kind, value in keys}
+    uuid, bus, number = named.get("uuid"), named.get("bus"), named.get("index")
+    where = f"gpu{number}" if number is not None else str(bus)
+    return Gpu(
+        id=str(uuid) if uuid is not None else "/".join(filter(None, (host, where))),
+        host=host,
+        index=number if isinstance(number, int) else None,
+        uuid=str(uuid) if uuid is not None else None,
+        bus_id=str(bus) if bus is not None else None,
+        name=None,
+        total_mib=None,
+        reserved_mib=None,
+    )
+
+
+def _with_constants(gpu: Gpu, samples: list[GpuSample], index: GpuIndex) -> Gpu:
+    own = [s for s in samples if (found := index.of(s.at.host, s.gpu)) is not None and found.id == gpu.id]
+    reserved = next((s.reserved_mib for s in own if s.reserved_mib is not None), None)
+    if reserved is None:
+        reserved = _reserve_by_difference(own)
+    return replace(
+        gpu,
+        name=next((s.name for s in own if s.name), None),
+        total_mib=next((s.total_mib for s in own if s.total_mib is not None), None),
+        reserved_mib=reserved,
+    )
+
+
+def _reserve_by_difference(own: list[GpuSample]) -> float | None:
+    """NVML's figure counts the reserve and nvidia-smi's does not: in one look the difference is the reserve.
+
+    Taken only where it is the same in every look that has both, so that memory that moved between the two
+    calls is not mistaken for it.
+    """
+    differences: set[int] = set()
+    for look in {s.at.look for s in own if s.at.look is not None}:
+        with_reserve = {s.used_mib for s in own if s.at.look == look and s.used_includes_reserve and s.used_mib}
+        without = {
+            s.used_mib for s in own if s.at.look == look and not s.used_includes_reserve and s.used_mib is not None
+        }
+        if len(with_reserve) == 1 and len(without) == 1:
+            differences.add(round(with_reserve.pop() - without.pop()))
+    smallest, largest = min(differences, default=0), max(differences, default=0)
+    return float(largest) if differences and smallest >= 0 and largest - smallest <= 2 else None

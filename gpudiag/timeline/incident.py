@@ -1,0 +1,282 @@
+"""Everything the evidence says about one incident, joined: the ground on which fact tables are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpudiag.model import Citation, ClockPair, Coverage
+from gpudiag.parse.parsed import Parsed
+from gpudiag.timeline.aims import Aims, NameBook, find_aims
+from gpudiag.timeline.commands import ActionView, StepView, replay_actions
+from gpudiag.timeline.families import Family, RoleBook, find_families
+from gpudiag.timeline.gpus import GpuIndex, index_gpus
+from gpudiag.timeline.inheritance import Inheritance, inheritances
+from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.ledger import Ledger, close_ledger
+from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
+from gpudiag.timeline.order import Look, clock_of, order_looks
+from gpudiag.timeline.samples import Figure, Memory, series_bookings
+from gpudiag.timeline.trace import Trace
+from gpudiag.timeline.views import View, view_of
+
+
+class EngineBook(RoleBook, NameBook, Protocol):
+    """What the rules stage knows about engines, handed in."""
+
+
+@dataclass
+class Citations:
+    """Numbers citations, so that fact tables can carry them as integers."""
+
+    items: list[Citation] = field(default_factory=list[Citation])
+    _known: dict[Citation, int] = field(default_factory=dict[Citation, int])
+
+    def add(self, cited: Citation) -> int:
+        """Index of a citation, the same for equal ones."""
+        if cited not in self._known:
+            self._known[cited] = len(self.items)
+            self.items.append(cited)
+        return self._known[cited]
+
+    def add_all(self, cited: Sequence[Citation]) -> list[int]:
+        """Indices of several."""
+        return [self.add(item) for item in cited]
+
+
+@dataclass
+class Incident:
+    """One incident on one or more hosts."""
+
+    parsed: Parsed
+    looks: tuple[Look, ...]
+    gpus: GpuIndex
+    views: dict[str, View]
+    census: Census
+    kinship: Kinship
+    families: list[Family]
+    actions: list[ActionView]
+    aims: Aims
+    memory: Memory
+    inherited: list[Inheritance]
+    """In the newest look of each host."""
+    ledgers: dict[str, Ledger]
+    """By GPU id; only GPUs that have a figure after the last command."""
+    traces: dict[str, Trace]
+    citations: Citations = field(default_factory=Citations)
+
+    def __post_init__(self) -> None:
+        self._family_of = {life.key: family for family in self.families for life in family.members}
+        self._process_ids = {life.key: f"P{n}" for n, life in enumerate(self._named_lives(), 1)}
+
+    def _named_lives(self) -> list[Life]:
+        members = [life for family in self.families for life in family.members]
+        return members + [
+            life for life in self.census.lives if life.key not in self._family_of and self.is_monitor(life)
+        ]
+
+    def is_monitor(self, life: Life) -> bool:
+        """It has devices open in the newest look, maps none and holds nothing: a client of NVML that looks, not computes."""
+        look = self.newest(life.host)
+        seen = life.sightings.get(look.id) if look is not None else None
+        return seen is not None and bool(seen.open) and not seen.mapped and not seen.bookings
+
+    def family_of(self, life: Life) -> Family | None:
+        """The family a process belongs to, if it is of interest at all."""
+        return self._family_of.get(life.key)
+
+    def process_id(self, life: Life) -> str | None:
+        """Report id of a process."""
+        return self._process_ids.get(life.key)
+
+    def hosts(self) -> list[str]:
+        """Every host that the evidence shows, in order of appearance."""
+        names = (
+            [look.host for look in self.looks] + [gpu.host for gpu in self.gpus.gpus] + [a.host for a in self.actions]
+        )
+        return list(dict.fromkeys(names))
+
+    def host_id(self, host: str) -> str:
+        """Report id of a host."""
+        return f"H{self.hosts().index(host) + 1}"
+
+    def newest(self, host: str) -> Look | None:
+        """The last look at a host."""
+        return self.census.newest_look(host)
+
+    def last_action(self, host: str) -> ActionView | None:
+        """The last command on a host."""
+        own = [action for action in self.actions if action.host == host]
+        return own[-1] if own else None
+
+    def alive(self, life: Life) -> bool | None:
+        """It lives in the newest look of its host."""
+        look = self.newest(life.host)
+        return None if look is None else self.census.alive(life, look)
+
+    def present(self, life: Life) -> bool | None:
+        """It is in the newest look of its host, if only as a zombie."""
+        look = self.newest(life.host)
+        return None if look is None else self.census.present(life, look)
+
+    def booked_now(self, life: Life) -> dict[str, float | None]:
+        """MiB by GPU that the newest look books on it."""
+        look = self.newest(life.host)
+        seen = life.sightings.get(look.id) if look is not None else None
+        return seen.held() if seen is not None else {}
+
+    def list_seen(self, host: str) -> bool:
+        """The newest look has a list of compute processes."""
+        look = self.newest(host)
+        return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
+
+    def holds_now(self, life: Life) -> float | None:
+        """Device memory tied to a process in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
+        booked = self.booked_now(life)
+        if booked:
+            figures = [mib for mib in booked.values() if mib is not None]
+            return sum(figures) if figures else None
+        share = self.inherited_share(life)
+        if share is not None:
+            return share
+        return 0.0 if self.list_seen(life.host) else None
+
+    def inherited_share(self, life: Life) -> float | None:
+        """Memory of the dead that it keeps. Several heirs keep the same memory together: the first one carries it."""
+        for item in self.inherited:
+            if life in item.heirs:
+                figures = [mib for mib in self.booked_now(item.dead).values() if mib is not None]
+                return sum(figures) if life is item.heirs[0] else 0.0
+        return None
+
+    def inherits_from(self, life: Life) -> Inheritance | None:
+        """The dead process whose memory it keeps."""
+        return next((item for item in self.inherited if life in item.heirs), None)
+
+    def kill_delivered(self, life: Life) -> tuple[bool | None, list[Citation]]:
+        """SIGKILL reached it: a zombie's pending mask keeps it, a trace shows it, or a step hit it and it died."""
+        for seen in reversed(list(life.sightings.values())):
+            pending = seen.first("sig_pending")
+            if seen.zombie and isinstance(pending, int):
+                return bool(pending & SIGKILL_BIT), [row.cited for row in seen.rows[:1]]
+        for action in self.actions:
+            for step in action.steps:
+                if step.replay.signal != 9 or step.replay.ran is False:
+                    continue
+                if step.sent_to.get(life.pid) is True:
+                    return True, step.cites
+                verdict = step.verdict(life.pid)
+                hit = verdict is not None and verdict.selected is True and verdict.permitted is not False
+                if hit and step.sent_to.get(life.pid) is not False and self._dying(life):
+                    return True, [action.action.cited]
+        return (None, []) if self._dying(life) is not False else (False, [])
+
+    def _dying(self, life: Life) -> bool | None:
+        look = self.newest(life.host)
+        seen = life.sightings.get(look.id) if look is not None else None
+        if seen is not None and seen.zombie:
+            return True
+        present = self.present(life)
+        return None if present is None else not present
+
+    def killed_at(self, life: Life) -> int | None:
+        """When the SIGKILL that took it was sent."""
+        for action in self.actions:
+            for step in action.steps:
+                verdict = step.verdict(life.pid)
+                hit = step.sent_to.get(life.pid) or (
+                    verdict is not None and verdict.selected and verdict.permitted is not False
+                )
+                if step.replay.signal == 9 and hit and step.replay.ran is not False:
+                    return action.action.time_ns
+        return None
+
+
+def _is_list(coverage: Coverage, look: Look) -> bool:
+    return coverage.at.look == look.id and coverage.source == "compute processes" and coverage.outcome == "ok"
+
+
+def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
+    """Join parsed rows into one incident."""
+    places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
+    looks = order_looks(parsed.looks, places)
+    gpus = index_gpus(parsed.samples, parsed.bookings)
+    views = {look.id: view_of(look, parsed.processes, parsed.coverage) for look in looks}
+    clock = clock_of(parsed.clocks, parsed.processes)
+    limited = {look_id for look_id, view in views.items() if view.limited}
+    census = take_census(
+        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited
+    )
+    kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
+    traces = _traces(parsed, looks, views, parsed.clocks)
+    listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
+    actions = replay_actions(parsed.actions, census, views, series_bookings(parsed.bookings), traces, listed)
+    log_roles = {role.pid: role.role for role in parsed.roles}
+    hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
+    heirs = [item for look in looks for item in inheritances(census, kinship, look)]
+    families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)
+    aims = find_aims(actions, families, book, frozenset(log_roles))
+    memory = Memory(parsed.samples, gpus, looks)
+    inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
+    incident = Incident(
+        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces
+    )
+    incident.ledgers = _ledgers(incident)
+    return incident
+
+
+def _traces(
+    parsed: Parsed, looks: Sequence[Look], views: dict[str, View], clocks: Sequence[ClockPair]
+) -> dict[str, Trace]:
+    """A trace is of the host that the incident's looks are of, and speaks of the initial PID namespace."""
+    hosts = {look.host for look in looks}
+    if not parsed.trace or len(hosts) != 1:
+        return {}
+    host = hosts.pop()
+    same = any(views[look.id].own_namespace is False for look in looks)
+    return {host: Trace(parsed.trace, clock_of(clocks, ()), same)}
+
+
+def _hit_by_any(life: Life, actions: Sequence[ActionView]) -> bool:
+    return any(action.host == life.host and _hit(step, life) for action in actions for step in action.steps)
+
+
+def _hit(step: StepView, life: Life) -> bool:
+    if step.replay.tool is None:
+        return False
+    if life.pid in step.refused or step.sent_to.get(life.pid) is True:
+        return True
+    verdict = step.verdict(life.pid)
+    return verdict is not None and verdict.selected is True and step.replay.ran is not False
+
+
+def _of_interest(life: Life, book: RoleBook, log_roles: dict[int, str]) -> bool:
+    if life.pid in log_roles:
+        return True
+    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+        return True
+    return book.role_of(life.comm, life.cmdline) is not None
+
+
+def _ledgers(incident: Incident) -> dict[str, Ledger]:
+    pinned = {life.key: life.integer("rss_shmem_kib") for life in incident.census.lives}
+    ledgers: dict[str, Ledger] = {}
+    for gpu in incident.gpus.gpus:
+        look = incident.newest(gpu.host)
+        figure = newest_figure(incident, gpu.id)
+        if look is None or figure is None:
+            continue
+        seen = incident.list_seen(gpu.host)
+        ledgers[gpu.id] = close_ledger(figure, look, incident.census, incident.inherited, seen, pinned)
+    return ledgers
+
+
+def newest_figure(incident: Incident, gpu_id: str) -> Figure | None:
+    """The newest figure of a GPU that is later than the last command on its host."""
+    gpu = incident.gpus.get(gpu_id)
+    last = incident.last_action(gpu.host)
+    if last is None:
+        return incident.memory.newest(gpu, -1.0, None)
+    return incident.memory.newest(gpu, last.slot, last.action.end_ns or last.action.time_ns)

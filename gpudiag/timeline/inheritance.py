@@ -1,0 +1,76 @@
+"""Memory booked on a dead process whose device files a forked child still has open.
+
+The driver books memory on the process that opened it. A child that was forked (and did not exec) keeps the
+descriptors, is in no list of nvidia-smi, and holds the memory until it ends. Measured: captures/h200/forked-child-holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.lives import Census, Life, Sighting
+from gpudiag.timeline.order import Look
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """A dead process with memory, and the living that may keep it."""
+
+    look: Look
+    dead: Life
+    heirs: tuple[Life, ...]
+    proven: bool
+    """An earlier look shows the heirs as children of the dead."""
+
+
+def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
+    """All dead processes that the driver still books memory on, each with its heirs (there may be none)."""
+    dead = [life for life in census.lives if _booked(life, look) and census.present(life, look) is False]
+    if not dead:
+        return []
+    possible = [life for life in census.lives if _keeps_devices(life, look, census, kinship)]
+    found: list[Inheritance] = []
+    for life in dead:
+        children = tuple(heir for heir in possible if kinship.parent(heir) is life)
+        if children:
+            found.append(Inheritance(look, life, children, True))
+        else:
+            orphans = tuple(heir for heir in possible if _may_descend(heir, life, census, kinship, look))
+            found.append(Inheritance(look, life, orphans, False))
+    return found
+
+
+def _booked(life: Life, look: Look) -> bool:
+    seen = life.sightings.get(look.id)
+    return seen is not None and bool(seen.bookings)
+
+
+def _keeps_devices(life: Life, look: Look, census: Census, kinship: Kinship) -> bool:
+    """Alive, has devices mapped (a CUDA user's child, not an NVML client), and no list explains why."""
+    seen = life.sightings.get(look.id)
+    if seen is None or seen.bookings or kinship.is_observer(life) or life.pid == 1:
+        return False
+    if not _uses_cuda(seen) or census.alive(life, look) is not True:
+        return False
+    above = kinship.parent(life)
+    while above is not None:
+        if _booked(above, look) and census.alive(above, look) is True:
+            return False
+        above = kinship.parent(above)
+    return True
+
+
+def _uses_cuda(seen: Sighting) -> bool:
+    return bool(seen.mapped)
+
+
+def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look: Look) -> bool:
+    """No look shows the descent: the heir must at least have lost its parent, be younger and of the same user."""
+    parent = kinship.parent(heir)
+    if parent is not None and parent.pid != 1 and census.alive(parent, look) is not False:
+        return False
+    if heir.start_ns is not None and dead.start_ns is not None and heir.start_ns < dead.start_ns - dead.start_error_ns:
+        return False
+    owners = {heir.string("user"), dead.string("user")} - {None}
+    return len(owners) <= 1

@@ -1,0 +1,56 @@
+"""Parents, process groups and observers: the structure that ties processes together, whatever their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpudiag.timeline.lives import Census, Life
+
+
+class Kinship:
+    """Parents, groups and observers over all looks."""
+
+    def __init__(self, census: Census, observers: Mapping[str, frozenset[int]]):
+        self.census = census
+        self.observers = {pid for pids in observers.values() for pid in pids}
+        self._observer_groups = {
+            (life.host, group)
+            for life in census.lives
+            if life.pid in self.observers and (group := life.integer("pgid")) is not None
+        }
+
+    def parent(self, life: Life) -> Life | None:
+        """The process that started it, if some look shows it and it is old enough to have done so."""
+        if life.born_ppid in (None, 0):
+            return None
+        older = [
+            p for p in self.census.named(life.host, life.born_ppid or 0) if p is not life and _not_younger(p, life)
+        ]
+        return older[-1] if older else None
+
+    def is_observer(self, life: Life) -> bool:
+        """It is the tool that looked, or an ancestor of it."""
+        return life.pid in self.observers
+
+    def shares_group_with_observer(self, life: Life) -> bool:
+        """Its process group also holds the tool that looked: the group is a script's, not a server's."""
+        return (life.host, life.integer("pgid")) in self._observer_groups
+
+    def root_in_group(self, life: Life) -> Life:
+        """The oldest ancestor in the same process group that is not an ancestor of the observer."""
+        top = life
+        while True:
+            above = self.parent(top)
+            if above is None or self.is_observer(above) or above.pid == 1:
+                return top
+            if above.integer("pgid") != life.integer("pgid"):
+                return top
+            top = above
+
+
+def _not_younger(parent: Life, child: Life) -> bool:
+    if parent.start_ticks is not None and child.start_ticks is not None:
+        return parent.start_ticks <= child.start_ticks
+    if parent.start_ns is None or child.start_ns is None:
+        return True
+    return parent.start_ns <= child.start_ns + parent.start_error_ns + child.start_error_ns

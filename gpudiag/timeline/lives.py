@@ -1,0 +1,322 @@
+"""Processes followed through the looks: rows of several sources joined, several looks tied into one life."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpudiag.model import Booking, Citation, Coverage, Handle, Process
+from gpudiag.timeline.gpus import GpuIndex
+from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND, Clock, Look
+
+SIGKILL_BIT = 1 << 8
+UNKNOWN_GPU = "?"
+"""A list of ``pid,name`` alone does not say on which of several GPUs a process holds memory."""
+NOT_FOUND = "[Not Found]"
+"""nvidia-smi's name for a PID that is not in ``/proc``: the process is dead, or outside the reader's namespace."""
+_SOURCE_RANK = {"proc": 0, "ps": 1, "fuser": 2}
+_START_TOLERANCE_NS = 3 * SECOND
+
+
+@dataclass
+class Sighting:
+    """What one look shows of one PID."""
+
+    look: Look
+    pid: int
+    rows: list[Process] = field(default_factory=list[Process])
+    handles: list[Handle] = field(default_factory=list[Handle])
+    bookings: list[tuple[str, Booking]] = field(default_factory=list["tuple[str, Booking]"])
+    """(GPU id, row)"""
+    listed_by: set[str] = field(default_factory=set[str])
+    """Sources of handles that cover this process: it is known which devices it has open."""
+
+    def first(self, attribute: str) -> object | None:
+        """The best source's value for an attribute: ``/proc`` before ``ps`` before ``fuser``."""
+        for row in self.rows:
+            value = getattr(row, attribute)
+            if value is not None and value != ():
+                return value
+        return None
+
+    @property
+    def in_table(self) -> bool:
+        """Some process table of this look has it (``fuser`` counts: it lists the living)."""
+        return bool(self.rows)
+
+    @property
+    def zombie(self) -> bool:
+        """Its leader is a zombie; threads may still live."""
+        return self.first("state") in ("Z", "X")
+
+    @property
+    def live_threads(self) -> int | None:
+        """Threads besides a zombie leader that still live; ``None`` where the count was not recorded."""
+        threads = self.first("threads")
+        return max(0, threads - 1) if isinstance(threads, int) else None
+
+    @property
+    def mapped(self) -> frozenset[str] | None:
+        """Device files it has mapped; ``None`` where no source looked. A CUDA user maps, an NVML client does not."""
+        if not self.listed_by:
+            return None
+        return frozenset(handle.path for handle in self.handles if handle.how == "map")
+
+    @property
+    def open(self) -> frozenset[str] | None:
+        """Device files it has open or mapped; ``None`` where no source looked."""
+        if not self.listed_by:
+            return None
+        return frozenset(handle.path for handle in self.handles)
+
+    def held(self) -> dict[str, float | None]:
+        """MiB that the driver books on it, by GPU; ``None`` for a row without a figure."""
+        figures: dict[str, float | None] = {}
+        placed = [(gpu, row) for gpu, row in self.bookings if gpu != UNKNOWN_GPU]
+        for gpu, row in placed or self.bookings:
+            if row.mib is not None and figures.get(gpu) is None:
+                figures[gpu] = row.mib
+            else:
+                figures.setdefault(gpu, row.mib)
+        return figures
+
+
+@dataclass
+class Life:
+    """One process from its start to its end, as far as the looks show it."""
+
+    host: str
+    pid: int
+    sightings: dict[str, Sighting]
+    """By look id."""
+    start_ns: int | None
+    start_error_ns: int
+    start_ticks: int | None
+    born_ppid: int | None
+    """Parent in the earliest look that shows one: a later 1 only says who adopted it."""
+
+    @property
+    def key(self) -> tuple[str, int, int | None]:
+        """Identity: host, PID, start."""
+        return (self.host, self.pid, self.start_ticks)
+
+    def latest(self, attribute: str) -> object | None:
+        """The newest look's value of an attribute."""
+        for sighting in reversed(list(self.sightings.values())):
+            value = sighting.first(attribute)
+            if value is not None and value != "":
+                return value
+        return None
+
+    def integer(self, attribute: str) -> int | None:
+        """As ``latest``, for a number."""
+        value = self.latest(attribute)
+        return value if isinstance(value, int) else None
+
+    def string(self, attribute: str) -> str | None:
+        """As ``latest``, for a text."""
+        value = self.latest(attribute)
+        return value if isinstance(value, str) else None
+
+    @property
+    def cmdline(self) -> str | None:
+        """Its command line, from a look in which it still had one."""
+        return self.string("cmdline")
+
+    @property
+    def comm(self) -> str | None:
+        """Its comm; a version that no column cut is preferred."""
+        for sighting in reversed(list(self.sightings.values())):
+            for row in sighting.rows:
+                if row.comm and not row.comm_cut:
+                    return row.comm
+        return self.string("comm")
+
+    @property
+    def booked_name(self) -> str | None:
+        """The name that nvidia-smi printed for it."""
+        for sighting in reversed(list(self.sightings.values())):
+            for _, row in sighting.bookings:
+                if row.name:
+                    return row.name
+        return None
+
+    @property
+    def title(self) -> str | None:
+        """What people call it: the title or program that ps and nvidia-smi show."""
+        line = self.cmdline
+        if line and not line.startswith(("/", "python", "bash ", "sh ")):
+            return line[:120]
+        return self.booked_name or self.program
+
+    @property
+    def program(self) -> str | None:
+        """Its comm where no column cut it, else the base name of what it was started as."""
+        if self.comm is not None and not self._comm_cut:
+            return self.comm
+        line = self.cmdline
+        return line.split(" ", 1)[0].rsplit("/", 1)[-1] if line else self.comm
+
+    @property
+    def _comm_cut(self) -> bool:
+        return all(row.comm_cut for seen in self.sightings.values() for row in seen.rows if row.comm)
+
+    def citations(self) -> list[Citation]:
+        """Rows of its newest sighting, one a source."""
+        for sighting in reversed(list(self.sightings.values())):
+            found = [row.cited for row in sighting.rows[:2]] + [row.cited for _, row in sighting.bookings[:1]]
+            if found:
+                return found
+        return []
+
+
+class Census:
+    """All lives, and what each look can say about who was there."""
+
+    def __init__(self, looks: Sequence[Look], lives: Sequence[Life], complete: Mapping[str, bool], limited: set[str]):
+        self.looks = tuple(looks)
+        self.lives = tuple(lives)
+        self._complete = dict(complete)
+        self._limited = limited
+        """Looks whose reader could not see every process: another PID namespace, or hidepid."""
+        self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
+        for life in lives:
+            self._by_pid[(life.host, life.pid)].append(life)
+
+    def named(self, host: str, pid: int) -> list[Life]:
+        """Every life that had this PID, oldest first."""
+        return self._by_pid.get((host, pid), [])
+
+    def newest_look(self, host: str) -> Look | None:
+        """The last look at a host."""
+        own = [look for look in self.looks if look.host == host]
+        return own[-1] if own else None
+
+    def sees_everybody(self, look: Look) -> bool:
+        """The look has a process table of all processes, read where all can be seen."""
+        return self._complete.get(look.id, False) and look.id not in self._limited
+
+    def present(self, life: Life, look: Look) -> bool | None:
+        """Whether the process (a zombie counts) was there at that look; ``None`` = the look does not tell."""
+        sighting = life.sightings.get(look.id)
+        if sighting is not None and sighting.in_table:
+            return True
+        if self.sees_everybody(look):
+            return False
+        if sighting is None:
+            return None
+        if any(row.name is not None for _, row in sighting.bookings):
+            # nvidia-smi reads the name from /proc when it prints it.
+            return True
+        missing = any(row.name_missing == NOT_FOUND for _, row in sighting.bookings)
+        return False if missing and look.id not in self._limited else None
+
+    def alive(self, life: Life, look: Look) -> bool | None:
+        """As ``present``, but a plain zombie is dead; a zombie leader with live threads is not."""
+        there = self.present(life, look)
+        if there is not True:
+            return there
+        sighting = life.sightings[look.id]
+        if not sighting.zombie:
+            return True
+        return None if sighting.live_threads is None else sighting.live_threads > 0
+
+    def pid_alive(self, host: str, pid: int, look: Look) -> bool | None:
+        """Whether any process with this PID lives at that look."""
+        answers = [self.alive(life, look) for life in self.named(host, pid)]
+        if any(answer is True for answer in answers):
+            return True
+        if answers and any(answer is None for answer in answers):
+            return None
+        return False if answers or self.sees_everybody(look) else None
+
+
+def take_census(
+    looks: Sequence[Look],
+    processes: Iterable[Process],
+    handles: Iterable[Handle],
+    bookings: Iterable[Booking],
+    coverage: Iterable[Coverage],
+    gpus: GpuIndex,
+    clock: Clock | None,
+    limited: set[str],
+) -> Census:
+    """Join all rows into sightings and sightings into lives."""
+    sightings: dict[tuple[str, int], Sighting] = {}
+    by_id = {look.id: look for look in looks}
+
+    def sighting(look_id: str | None, pid: int) -> Sighting | None:
+        look = by_id.get(look_id or "")
+        return None if look is None else sightings.setdefault((look.id, pid), Sighting(look, pid))
+
+    for row in processes:
+        if (seen := sighting(row.at.look, row.pid)) is not None:
+            seen.rows.append(row)
+            if row.text_from == "fuser":
+                seen.listed_by.add(row.cited.member)
+    for handle in handles:
+        if (seen := sighting(handle.at.look, handle.pid)) is not None:
+            seen.handles.append(handle)
+            seen.listed_by.add(handle.cited.member)
+    for booking in bookings:
+        gpu = gpus.of(booking.at.host, booking.gpu)
+        if (seen := sighting(booking.at.look, booking.pid)) is not None:
+            seen.bookings.append((gpu.id if gpu is not None else UNKNOWN_GPU, booking))
+    rows = list(coverage)
+    complete = {c.at.look: True for c in rows if c.source == "process table" and c.complete and c.at.look}
+    _mark_covered(sightings.values(), rows)
+    for seen in sightings.values():
+        seen.rows.sort(key=lambda row: _SOURCE_RANK.get(row.text_from, 9))
+    return Census(looks, _lives(looks, sightings, clock), complete, limited)
+
+
+def _mark_covered(sightings: Iterable[Sighting], coverage: list[Coverage]) -> None:
+    """A process without any handle row had its descriptors read where its raw ``/proc`` files were recorded."""
+    read = {c.at.look for c in coverage if c.source == "open handles" and c.outcome == "ok"}
+    for seen in sightings:
+        if seen.look.id in read and any(row.text_from == "proc" for row in seen.rows):
+            seen.listed_by.add("proc")
+
+
+def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting], clock: Clock | None) -> list[Life]:
+    lives: list[Life] = []
+    open_lives: dict[tuple[str, int], Life] = {}
+    for look in looks:
+        for pid in sorted(pid for look_id, pid in sightings if look_id == look.id):
+            seen = sightings[(look.id, pid)]
+            ticks, start, error = _start(seen, clock)
+            life = open_lives.get((look.host, pid))
+            if life is None or _is_another(life, ticks, start, error):
+                life = Life(look.host, pid, {}, start, error, ticks, None)
+                open_lives[(look.host, pid)] = life
+                lives.append(life)
+            life.sightings[look.id] = seen
+            if ticks is not None and life.start_ticks is None:
+                life.start_ticks = ticks
+            if start is not None and (life.start_ns is None or error < life.start_error_ns):
+                life.start_ns, life.start_error_ns = start, error
+            ppid = seen.first("ppid")
+            if life.born_ppid is None and isinstance(ppid, int):
+                life.born_ppid = ppid
+    return lives
+
+
+def _start(seen: Sighting, clock: Clock | None) -> tuple[int | None, int | None, int]:
+    ticks = seen.first("start_ticks")
+    if isinstance(ticks, int) and clock is not None:
+        return ticks, clock.at(ticks / TICKS_PER_SECOND), clock.error_ns
+    age = next((row for row in seen.rows if row.elapsed_s is not None and row.at.time_ns is not None), None)
+    start = None
+    if age is not None and age.elapsed_s is not None and age.at.time_ns is not None:
+        start = age.at.time_ns - round(age.elapsed_s * SECOND)
+    return (ticks if isinstance(ticks, int) else None), start, SECOND
+
+
+def _is_another(life: Life, ticks: int | None, start: int | None, error: int) -> bool:
+    """The same PID with another start is another process (PIDs are re-used)."""
+    if ticks is not None and life.start_ticks is not None:
+        return ticks != life.start_ticks
+    if start is None or life.start_ns is None:
+        return False
+    return abs(start - life.start_ns) > _START_TOLERANCE_NS + error + life.start_error_ns

@@ -1,0 +1,90 @@
+"""The order of looks and commands on one clock, with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gpudiag.evidence.exhibit import LookName
+from gpudiag.model import ClockPair, KillAction, Place, Process
+
+SECOND = 1_000_000_000
+TICKS_PER_SECOND = 100
+"""``USER_HZ``: the unit of start times in ``/proc/PID/stat`` on every Linux that runs a GPU server."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One round of observation on one host."""
+
+    id: str
+    name: str
+    host: str
+    position: int
+    """Place in the sequence of looks of the incident, from 0."""
+    start_ns: int | None
+    end_ns: int | None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Ties a host's boot clock to wall time."""
+
+    boot_wall_ns: int
+    error_ns: int
+
+    def at(self, seconds_since_boot: float) -> int:
+        """Wall time of an instant on the boot clock."""
+        return self.boot_wall_ns + round(seconds_since_boot * SECOND)
+
+
+def order_looks(names: Sequence[LookName], places: Iterable[Place]) -> tuple[Look, ...]:
+    """Looks with the time span of their rows, earliest first; without times the input's order stands."""
+    spans: dict[str, list[int]] = {}
+    for place in places:
+        if place.look is not None and place.time_ns is not None:
+            spans.setdefault(place.look, []).append(place.time_ns)
+    numbered = list(enumerate(names))
+    if all(name.id in spans for name in names):
+        numbered.sort(key=lambda pair: (min(spans[pair[1].id]), pair[0]))
+    return tuple(
+        Look(
+            id=name.id,
+            name=name.name,
+            host=name.host,
+            position=position,
+            start_ns=min(spans[name.id], default=None) if name.id in spans else None,
+            end_ns=max(spans[name.id], default=None) if name.id in spans else None,
+        )
+        for position, (_, name) in enumerate(numbered)
+    )
+
+
+def slot_of(action: KillAction, looks: Sequence[Look]) -> float:
+    """Position of an action between looks: 0.5 lies after look 0. Time decides where both have one."""
+    if action.time_ns is not None and any(look.start_ns is not None for look in looks):
+        earlier = [look.position for look in looks if look.start_ns is not None and look.start_ns <= action.time_ns]
+        return max(earlier, default=-1) + 0.5
+    after = next((look.position for look in looks if look.id == action.after_look), None)
+    if after is not None:
+        return after + 0.5
+    return -0.5
+
+
+def clock_of(pairs: Sequence[ClockPair], processes: Iterable[Process]) -> Clock | None:
+    """The host's boot time: from a recorded pair of clocks, else from age (ps) and start ticks (proc) of one process."""
+    if pairs:
+        return Clock(pairs[0].wall_ns - round(pairs[0].boot_s * SECOND), SECOND // TICKS_PER_SECOND)
+    ticks: dict[tuple[str | None, int], int] = {}
+    ages: dict[tuple[str | None, int], int] = {}
+    for row in processes:
+        if row.start_ticks is not None:
+            ticks[(row.at.look, row.pid)] = row.start_ticks
+        if row.elapsed_s is not None and row.at.time_ns is not None:
+            ages[(row.at.look, row.pid)] = row.at.time_ns - round(row.elapsed_s * SECOND)
+    boots = [started - ticks[key] * SECOND // TICKS_PER_SECOND for key, started in ages.items() if key in ticks]
+    if not boots:
+        return None
+    # ps cuts ages to whole seconds, so each estimate is up to one second late.
+    return Clock(round(median(boots)) - SECOND // 2, SECOND)

@@ -1,0 +1,82 @@
+"""Whether a process was there when a command ran: from looks, start times, or the order of a transcript."""
+
+from __future__ import annotations
+
+from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.lives import Life
+
+
+def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | None:
+    """It existed when the command ran: seen in an earlier look and not dead there, or started before."""
+    if life.pid in {pid for step in action.steps for pid, sent in step.sent_to.items() if sent}:
+        return True
+    earlier = [s for s in life.sightings.values() if s.look.position < action.slot]
+    if earlier:
+        last = earlier[-1]
+        base = action.world_look
+        if (
+            last.in_table
+            and base is not None
+            and last.look is not base
+            and incident.census.present(life, base) is False
+        ):
+            return False
+        return not (last.zombie and last.live_threads == 0)
+    if life.start_ns is not None and action.action.time_ns is not None:
+        if life.start_ns + life.start_error_ns <= action.action.time_ns:
+            return True
+        return False if life.start_ns - life.start_error_ns > action.action.time_ns else None
+    later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
+    if later_reader is None:
+        return None
+    return _too_old_to_be_new(action, later_reader.look.position)
+
+
+def _too_old_to_be_new(action: ActionView, position: int) -> bool | None:
+    """In a transcript nothing but the commands shown was done: what the next look shows was there before them."""
+    if action.action.source != "transcript":
+        return None
+    starts = any(step.replay.tool is None and _may_start_something(step) for step in action.steps)
+    return None if starts else (True if position - action.slot < 1 else None)
+
+
+def _may_start_something(step: StepView) -> bool:
+    first = step.replay.step.words[0].text if step.replay.step.words else None
+    return first not in {
+        "sleep",
+        "echo",
+        "nvidia-smi",
+        "ps",
+        "pgrep",
+        "fuser",
+        "lsof",
+        "cd",
+        "true",
+        "wait",
+        "date",
+        "ls",
+    }
+
+
+def alive_before(incident: Incident, life: Life) -> bool | None:
+    """It existed before the first command."""
+    first = next((action for action in incident.actions if action.host == life.host), None)
+    if first is None:
+        return None
+    return alive_then(incident, first, life)
+
+
+def newer_than_actions(incident: Incident, life: Life) -> bool | None:
+    """It started after the last command."""
+    last = incident.last_action(life.host)
+    if last is None:
+        return None
+    if any(seen.look.position < last.slot for seen in life.sightings.values()):
+        return False
+    if life.start_ns is not None and last.action.time_ns is not None:
+        if life.start_ns - life.start_error_ns > last.action.time_ns:
+            return True
+        return False if life.start_ns + life.start_error_ns <= last.action.time_ns else None
+    base = last.world_look
+    return True if base is not None and incident.census.sees_everybody(base) else None

@@ -1,0 +1,67 @@
+"""What each look could see at all: whose eyes, which PID namespace, and which processes are the observer's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpudiag.model import Coverage, Process
+from gpudiag.timeline.order import Look
+
+KTHREADD = 2
+"""The first kernel thread. It has PID 2 in the initial PID namespace and is in no other."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The limits of one look."""
+
+    own_namespace: bool | None
+    """It was taken in a PID namespace other than the host's."""
+    hidden: bool | None
+    """Only the reader's own processes were visible (``hidepid``, or a filtered table)."""
+    user: str | None
+    """Who looked."""
+    observers: frozenset[int]
+    """PIDs of the tool that looked and of its ancestors."""
+
+    @property
+    def limited(self) -> bool:
+        """Absence from the process table proves nothing here."""
+        return self.own_namespace is not False or self.hidden is not False
+
+
+def view_of(look: Look, processes: Iterable[Process], coverage: Iterable[Coverage]) -> View:
+    """Judge a look by its full process tables."""
+    rows = [row for row in processes if row.at.look == look.id]
+    tables = [c for c in coverage if c.at.look == look.id and c.source == "process table" and c.complete]
+    user, observers = _observer(rows)
+    as_root = next((c.as_root for c in coverage if c.at.look == look.id and c.as_root is not None), None)
+    if user is None and as_root is not None:
+        user = "root" if as_root else None
+    if not tables:
+        return View(None, None, user, observers)
+    listed = {row.pid: row for row in rows if row.text_from == "ps"}
+    if 1 not in listed:
+        return View(None, True, user, observers)
+    second = listed.get(KTHREADD)
+    return View(second is None or second.kernel_thread is False, False, user, observers)
+
+
+def _observer(rows: Sequence[Process]) -> tuple[str | None, frozenset[int]]:
+    """The ``ps`` that printed a table is in it: running, and the youngest of those less than a second old."""
+    young = [r for r in rows if r.text_from == "ps" and r.state == "R" and r.elapsed_s is not None and r.elapsed_s < 1]
+    own = max(young, key=lambda row: row.pid, default=None)
+    if own is None:
+        own = next(
+            (r for r in rows if r.text_from == "ps" and r.state == "R" and (r.cmdline or "").startswith("ps ")), None
+        )
+    if own is None:
+        return None, frozenset()
+    parents = {row.pid: row.ppid for row in rows if row.ppid is not None}
+    chain: list[int] = []
+    pid: int | None = own.pid
+    while pid is not None and pid > 0 and pid not in chain:
+        chain.append(pid)
+        pid = parents.get(pid)
+    return own.user, frozenset(chain)

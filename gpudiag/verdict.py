@@ -1,0 +1,215 @@
+"""From what the rules found to one answer: the outcome of every GPU, and the primary cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpudiag.rules.engine import Match, RuleResult
+from gpudiag.timeline.facts.gpu import above_baseline
+from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.ledger import Entry, Ledger
+from gpudiag.timeline.lives import Life
+
+HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
+LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD210"})
+"""Rules whose finding says that a family was left behind: its memory is part of the problem, aimed at or not."""
+NOTICEABLE_MIB = 64.0
+
+_STUCK, _RESPAWN, _TIMING, _HOLDER, _MISSED, _SURVIVAL, _ASIDE = range(7)
+_OTHER_HOLDERS = frozenset({"GPD202", "GPD203", "GPD204", "GPD206", "GPD207", "GPD208", "GPD209", "GPD212"})
+
+
+def judgement_order(rule: str) -> tuple[int, str]:
+    """Place of a rule in the order of judgement (CAUSES): what tells to do something else comes first."""
+    if rule == "GPD205":
+        return (_RESPAWN, rule)
+    if rule in _OTHER_HOLDERS:
+        return (_HOLDER, rule)
+    group = {"5": _STUCK, "3": _TIMING, "1": _MISSED, "2": _SURVIVAL}.get(rule[3], _ASIDE)
+    return (group, rule)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judged incident."""
+
+    outcome: str
+    gpu_outcomes: dict[str, str]
+    family_outcomes: dict[str, str]
+    scope: frozenset[str]
+    """Families whose memory is the problem: those aimed at, and leftovers of the same owner."""
+    findings: tuple[Match, ...]
+    """Strongest first; the first is the primary one."""
+    primary: str | None
+    family_primary: dict[str, str]
+    results: tuple[RuleResult, ...]
+
+
+def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[Row]) -> Verdict:
+    """Order the findings, pick the primary cause, and say how every GPU stands."""
+    matches = [match for result in results for match in result.matches]
+    scope = scope_of(incident, matches)
+    rows = {str(row["process"]): row for row in holders}
+    explained = any(explains_held(match) for match in matches if match.rule_id[3] in "15")
+    gpu_outcomes = {
+        gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
+        for gpu in incident.gpus.gpus
+    }
+    outcome = overall(gpu_outcomes.values())
+    findings = _ordered(matches)
+    return Verdict(
+        outcome=outcome,
+        gpu_outcomes=gpu_outcomes,
+        family_outcomes={f.id: _family_outcome(incident, f, rows, matches) for f in incident.families},
+        scope=scope,
+        findings=tuple(findings),
+        primary=findings[0].rule_id if findings else None,
+        family_primary=_family_primaries(incident, findings),
+        results=tuple(results),
+    )
+
+
+def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[str]:
+    """Families aimed at, and left-behind families of the same owner (of the only owner, where nothing was aimed at)."""
+    targets = incident.aims.targets
+    by_id = {family.id: family for family in incident.families}
+    left = {name for match in matches if match.rule_id in LEFTOVER_RULES for name in match.families if name in by_id}
+    owners = {by_id[name].user for name in targets} - {None}
+    if not targets:
+        owners = {by_id[name].user for name in left}
+        if len(owners) > 1:
+            return frozenset()
+    unowned = not owners
+    return targets | {
+        name
+        for name in left
+        if unowned or by_id[name].user in owners or (by_id[name].user is None and len(owners) == 0)
+    }
+
+
+def explains_held(match: Match) -> bool:
+    """It explains memory that is still held (6xx and 9xx never do), if only an amount that no source states."""
+    if match.rule_id[3] in "69":
+        return False
+    return (match.explains_mib or 0) >= 1 or (match.explains_mib is None and any(map(_holds_unmeasured, match.rows)))
+
+
+def _holds_unmeasured(row: Row) -> bool:
+    """A list of the driver names the process without a figure."""
+    return row.get("holds_mib", 0.0) is None and row.get("listed") is True
+
+
+def _ordered(matches: Sequence[Match]) -> list[Match]:
+    strength = {"proven": 0, "inferred": 1, "possible": 2}
+    aside = {"4": 0, "6": 1, "9": 2}
+    came_back = {"GPD605": 0}
+
+    def key(match: Match) -> tuple[int, int, int, int, str, float]:
+        kind = match.rule_id[3]
+        if explains_held(match) and kind != "4":
+            tier = 0
+        elif kind in aside:
+            tier = 1
+        else:
+            tier = 2
+        place, rule = judgement_order(match.rule_id)
+        return (
+            tier,
+            aside.get(kind, 0),
+            place,
+            came_back.get(match.rule_id, 1),
+            rule,
+            strength[match.certainty] - (match.explains_mib or 0) / 1e9,
+        )
+
+    ordered = sorted(matches, key=key)
+    if ordered and ordered[0].certainty == "possible":
+        better = [m for m in ordered if explains_held(m) and m.rule_id[3] != "4" and m.certainty != "possible"]
+        if better:
+            ordered.remove(better[0])
+            ordered.insert(0, better[0])
+    return ordered
+
+
+def _family_primaries(incident: Incident, findings: Sequence[Match]) -> dict[str, str]:
+    primaries: dict[str, str] = {}
+    for family in incident.families:
+        own = [m for m in findings if family.id in m.families]
+        if own:
+            primaries[family.id] = own[0].rule_id
+    return primaries
+
+
+def is_leaving(row: Row | None) -> bool:
+    """SIGKILL reached it, it is dying, and it has not taken longer than a release may take."""
+    if row is None or row["kill_delivered"] is not True:
+        return False
+    return (row["zombie"] is True or row["in_kernel"] is True) and row["within_expected"] is not False
+
+
+def _gpu_outcome(
+    incident: Incident,
+    ledger: Ledger | None,
+    scope: frozenset[str],
+    rows: dict[str, Row],
+    matches: Sequence[Match],
+    explained: bool,
+) -> str:
+    if ledger is None:
+        return UNCLEAR
+    owned = [entry for entry in ledger.entries if entry.life is not None and entry.mib >= 1]
+    ours = [entry for entry in owned if _in_scope(incident, entry, scope)]
+    if ours:
+        leaving = [is_leaving(rows.get(incident.process_id(_holder(entry)) or "")) for entry in ours]
+        unheld = [entry for entry in ours if entry.kind == "dead_process" and not entry.held_by]
+        if unheld and len(unheld) == len(ours):
+            return HELD if explained else UNCLEAR
+        return RELEASING if all(leaving) else HELD
+    if not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB:
+        if above_baseline(ledger):
+            return HELD if explained else UNCLEAR
+    if any(entry.kind == "dead_process" for entry in owned):
+        return HELD if explained else UNCLEAR
+    if owned and not incident.aims.targets:
+        return HELD
+    return RELEASED if _came_back(matches, ledger.figure.gpu.id) else NOTHING
+
+
+def _holder(entry: Entry) -> Life:
+    life = entry.held_by[0] if entry.held_by else entry.life
+    assert life is not None
+    return life
+
+
+def _in_scope(incident: Incident, entry: Entry, scope: frozenset[str]) -> bool:
+    families: list[Family | None] = [incident.family_of(_holder(entry))]
+    if entry.life is not None:
+        families.append(incident.family_of(entry.life))
+    return any(family is not None and family.id in scope for family in families)
+
+
+def _came_back(matches: Sequence[Match], gpu: str) -> bool:
+    return any(match.rule_id == "GPD605" and gpu in match.gpus for match in matches)
+
+
+def _family_outcome(incident: Incident, family: Family, rows: dict[str, Row], matches: Sequence[Match]) -> str:
+    holders = [life for life in family.members if (incident.holds_now(life) or 0) >= 1]
+    if holders:
+        leaving = all(is_leaving(rows.get(incident.process_id(life) or "")) for life in holders)
+        return RELEASING if leaving else HELD
+    if any(match.rule_id == "GPD605" and family.id in match.families for match in matches):
+        return RELEASED
+    known = all(incident.holds_now(life) is not None for life in family.members)
+    return NOTHING if known else UNCLEAR
+
+
+def overall(outcomes: Iterable[str]) -> str:
+    """One word for all GPUs: what needs action first."""
+    seen = set(outcomes)
+    for outcome in (HELD, RELEASING, UNCLEAR, RELEASED):
+        if outcome in seen:
+            return outcome
+    return NOTHING if seen else UNCLEAR

@@ -1,0 +1,134 @@
+"""The table of plain nvidia-smi: shapes of four drivers, and cuts."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudiag.model import GpuRef
+from gpudiag.parse import Parsed
+from tests.unit.parse.exhibits import H200, capture, parsed
+
+R470 = """\
+Thu Nov 25 15:20:44 2021
++-----------------------------------------------------------------------------+
+| NVIDIA-SMI 470.82.01    Driver Version: 470.82.01    CUDA Version: 11.4     |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  Tesla V100-SXM2...  On   | 00000000:3B:00.0 Off |                    0 |
+| N/A   62C    P0   241W / 300W |  29350MiB / 32510MiB |     98%      Default |
++-------------------------------+----------------------+----------------------+
+|   1  Tesla V100-SXM2...  On   | 00000000:AF:00.0 Off |                    0 |
+| N/A   64C    P0   238W / 300W |  Not Supported       |     97%      Default |
++-------------------------------+----------------------+----------------------+
+
++-----------------------------------------------------------------------------+
+| Processes:                                                                  |
+|  GPU   GI   CI        PID   Type   Process name                  GPU Memory |
+|        ID   ID                                                   Usage      |
+|=============================================================================|
+|    0   N/A  N/A     52573      C   ...a3/envs/yolovx/bin/python    29347MiB |
+|    1   N/A  N/A     52574    C+G   /usr/bin/a name with blanks          N/A |
++-----------------------------------------------------------------------------+
+"""
+R384 = """\
+| Processes:                                                       GPU Memory |
+|  GPU       PID   Type   Process name                             Usage      |
+|=============================================================================|
+|    0      2671      C   nvidia-cuda-mps-server                        27MiB |
+|    0     28411    M+C   /home/user/env/bin/python                   5601MiB |
++-----------------------------------------------------------------------------+
+"""
+R610 = """\
+| NVIDIA-SMI 610.43.02              KMD Version: 610.43.02     CUDA UMD Version: 13.3     |
+"""
+
+
+def test_a_whole_table() -> None:
+    found = parsed(R470, "nvidia-smi")
+    first, second = found.samples
+    assert (first.gpu, first.used_mib, first.total_mib, first.name) == (
+        GpuRef(index=0, bus_id="00000000:3b:00.0"), 29350.0, 32510.0, "Tesla V100-SXM2...",
+    )  # fmt: skip
+    assert not first.used_includes_reserve
+    assert second.gpu.index == 1
+    assert second.used_mib is None
+    assert second.total_mib is None
+    assert [(row.pid, row.mib, row.name, row.kind, row.gpu.bus_id) for row in found.bookings] == [
+        (52573, 29347.0, "...a3/envs/yolovx/bin/python", "compute", "00000000:3b:00.0"),
+        (52574, None, "/usr/bin/a name with blanks", "compute", "00000000:af:00.0"),
+    ]
+    assert {(fact.name, fact.value) for fact in found.facts} == {
+        ("shown_time", "Thu Nov 25 15:20:44 2021"),
+        ("driver_version", "470.82.01"),
+        ("cuda_version", "11.4"),
+    }
+    assert [(row.source, row.outcome, row.complete) for row in found.coverage] == [
+        ("gpu memory", "ok", True),
+        ("compute processes", "ok", True),
+    ]
+    assert found.coverage[1].names_missing == ("dead",)
+
+
+def test_citations_name_the_line_in_the_file() -> None:
+    found = parsed(R470, "nvidia-smi")
+    assert found.bookings[0].cited.line == 3 + R470.split("\n").index(found.bookings[0].cited.quote)
+
+
+def test_rows_of_old_drivers_have_no_instance_columns() -> None:
+    found = parsed(R384, "nvidia-smi | tail -6")
+    assert [(row.pid, row.mib, row.name, row.kind) for row in found.bookings] == [
+        (2671, 27.0, "nvidia-cuda-mps-server", "compute"),
+        (28411, 5601.0, "/home/user/env/bin/python", "mps"),
+    ]
+
+
+def test_versions_under_their_new_names() -> None:
+    assert {(fact.name, fact.value) for fact in parsed(R610, "nvidia-smi").facts} == {
+        ("driver_version", "610.43.02"),
+        ("cuda_version", "13.3"),
+    }
+
+
+@pytest.mark.parametrize(("kept", "gpus"), [(4, 0), (9, 1), (14, 2), (19, 2), (21, 2)])
+def test_a_table_that_is_cut_says_nothing_about_absent_processes(kept: int, gpus: int) -> None:
+    found = parsed("\n".join(R470.split("\n")[:kept]), "nvidia-smi | head")
+    assert len(found.samples) == gpus
+    lists = [row for row in found.coverage if row.source == "compute processes"]
+    assert [(row.outcome, row.complete) for row in lists] == [("truncated", False)]
+
+
+def test_nobody_in_the_list_is_an_answer() -> None:
+    found = capture("idle")
+    answers = [row for row in found.coverage if row.cited and row.cited.member == "after/nvidia-smi.txt"]
+    assert [(row.source, row.outcome, row.complete) for row in answers] == [
+        ("gpu memory", "ok", True),
+        ("compute processes", "ok", True),
+    ]
+    assert found.bookings == ()
+
+
+def test_the_table_leaves_out_a_zombie_that_the_csv_lists() -> None:
+    found = capture("zombie-leader")
+    by_member = {
+        member: {row.pid for row in found.bookings if row.cited.member == f"after/{member}"}
+        for member in ("nvidia-smi.txt", "query-apps.csv", "pmon.txt")
+    }
+    assert 1410 in by_member["query-apps.csv"]
+    assert by_member["nvidia-smi.txt"] == by_member["pmon.txt"] == by_member["query-apps.csv"] - {1410}
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in H200.iterdir() if (path / "after").is_dir()))
+def test_table_and_csv_of_a_look_agree(folder: str) -> None:
+    found = capture(folder)
+    for look in found.looks:
+        table = _by_pid(found, look.name, "nvidia-smi.txt")
+        csv = _by_pid(found, look.name, "query-apps.csv")
+        for pid, (size, name) in table.items():
+            assert csv[pid] == (size, name)
+        assert all(csv[pid][1] is None for pid in csv.keys() - table.keys())
+
+
+def _by_pid(found: Parsed, look: str, member: str) -> dict[int, tuple[float | None, str | None]]:
+    return {row.pid: (row.mib, row.name) for row in found.bookings if row.cited.member == f"{look}/{member}"}

@@ -1,0 +1,91 @@
+"""Geometry of the timeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from gpudiag.report import chart
+from gpudiag.report.contract import Event, Report, Sample
+from gpudiag.report.view import View
+from tests.unit.report import sample
+
+START = datetime(2026, 11, 30, 19, 40, tzinfo=UTC)
+
+
+def _report(seconds: list[float], values: list[float], **update: object) -> Report:
+    samples = tuple(
+        Sample(gpu=sample.GPU, time=(START + timedelta(seconds=at)).isoformat(), used_mib=used)
+        for at, used in zip(seconds, values, strict=True)
+    )
+    return sample.selfmatch().model_copy(update={"samples": samples, "actions": (), "events": (), **update})
+
+
+def _chart(report: Report) -> chart.Chart:
+    built = chart.build(View(report))
+    assert built is not None
+    return built
+
+
+def test_no_times_no_chart() -> None:
+    assert chart.build(View(sample.ghost_workers())) is None
+    assert chart.build(View(sample.empty())) is None
+
+
+def test_one_sample_stands_in_the_middle() -> None:
+    built = _chart(_report([0], [100]))
+    assert [point.x for point in built.lanes[0].points] == [(chart.LEFT + chart.RIGHT) / 2]
+    assert built.lanes[0].segments == ()
+    assert built.end == ""
+    assert "the only measurement" in built.lanes[0].words
+
+
+def test_points_lie_in_the_frame_and_more_memory_is_higher() -> None:
+    built = _chart(_report([0, 1, 2], [0, 143771, 70000]))
+    points = built.lanes[0].points
+    assert [point.x for point in points] == [chart.LEFT, (chart.LEFT + chart.RIGHT) / 2, chart.RIGHT]
+    assert (points[0].y, points[1].y) == (chart.BOTTOM, chart.TOP)
+    assert chart.TOP < points[2].y < chart.BOTTOM
+
+
+def test_two_looks_are_joined_by_a_guess() -> None:
+    assert [part.measured for part in _chart(_report([0, 4], [9, 9])).lanes[0].segments] == [False]
+
+
+def test_a_gap_in_a_series_is_a_guess() -> None:
+    segments = _chart(_report([0, 1, 2, 3, 30, 31], [9, 9, 9, 9, 1, 1])).lanes[0].segments
+    assert [part.measured for part in segments] == [True, True, True, False, True]
+
+
+def test_thinning_keeps_the_extremes() -> None:
+    values = [50000.0] * 20000
+    values[7777], values[12345] = 143771.0, 0.0
+    lane = _chart(_report(list(range(20000)), values)).lanes[0]
+    assert len(lane.points) <= chart.MAX_POINTS
+    assert {chart.TOP, chart.BOTTOM} <= {point.y for point in lane.points}
+
+
+def test_samples_out_of_order_are_sorted() -> None:
+    points = _chart(_report([2, 0, 1], [3, 1, 2])).lanes[0].points
+    assert [point.x for point in points] == sorted(point.x for point in points)
+
+
+def test_an_action_before_the_samples_widens_the_axis() -> None:
+    report = _report([10, 20], [9, 9], actions=sample.selfmatch().actions)
+    built = _chart(report)
+    assert [mark.label for mark in built.actions] == ["A1"]
+    assert all(chart.LEFT <= mark.x <= chart.RIGHT for mark in built.actions)
+
+
+def test_events_outside_the_axis_are_not_drawn() -> None:
+    events = (
+        Event(time="2026-11-30T10:00:00Z", kind="log", text="hours before"),
+        Event(time="2026-11-30T19:40:01Z", kind="log", text="in between"),
+    )
+    assert len(_chart(_report([0, 2], [9, 9], events=events)).events) == 1
+
+
+def test_labels_do_not_overlap() -> None:
+    action = sample.selfmatch().actions[0]
+    actions = tuple(action.model_copy(update={"id": f"A{n}", "time": f"2026-11-30T19:40:00.{n}Z"}) for n in range(1, 6))
+    built = _chart(_report([0, 60], [9, 9], actions=actions))
+    assert [mark.label for mark in built.actions] == ["A1", "", "", "", ""]

@@ -1,0 +1,225 @@
+"""The command line from outside: words in, text and exit code out."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpudiag
+from gpudiag.report.contract import Report
+
+ROOT = Path(__file__).parents[2]
+HELD = ROOT / "tests" / "fixtures" / "h200" / "selfmatch-orphans"
+IDLE = ROOT / "tests" / "fixtures" / "h200" / "idle"
+RELEASING = ROOT / "tests" / "fixtures" / "h200" / "teardown-pinned-40g"
+RUN_MAIN = "from gpudiag.cli import main; main()"
+
+
+def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN_MAIN, *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def one_sentence(stderr: str) -> bool:
+    return bool(re.fullmatch(r"gpudiag: [^\n]+\.\n", stderr))
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"gpudiag {gpudiag.__version__}\n")
+
+
+def test_help_names_every_command_in_plain_text() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    for command in ("explain", "rules", "schema"):
+        assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE)
+
+
+def test_help_imports_no_stage() -> None:
+    slow = {"polars", "pydantic", "jinja2", "rich", "tree_sitter", "gpudiag.explain", "gpudiag.report"}
+    report = f"print({slow!r} & sys.modules.keys(), file=sys.stderr)"
+    code = f"import atexit, sys; atexit.register(lambda: {report}); {RUN_MAIN}"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("capture", "code", "outcome"),
+    [(HELD, 10, "memory_held"), (IDLE, 0, "nothing_held"), (RELEASING, 12, "releasing")],
+)
+def test_the_exit_code_is_the_outcome(capture: Path, code: int, outcome: str) -> None:
+    done = run("explain", capture, "--format", "json")
+    assert done.returncode == code, done.stderr
+    assert Report.model_validate(json.loads(done.stdout)).outcome == outcome
+    assert done.stderr == ""
+
+
+def test_nothing_that_decides_is_inconclusive(tmp_path: Path) -> None:
+    transcript = tmp_path / "paste.txt"
+    transcript.write_text("$ ps -p 4242 -o pid,comm\n    PID COMMAND\n   4242 python3\n", encoding="utf-8")
+    assert run("explain", transcript).returncode == 11
+
+
+@pytest.mark.parametrize(
+    ("output_format", "start"),
+    [("markdown", "#"), ("html", "<!doctype html>"), ("json", "{")],
+)
+def test_formats(output_format: str, start: str) -> None:
+    done = run("explain", HELD, "--format", output_format)
+    assert done.returncode == 10
+    assert done.stdout.lower().startswith(start)
+
+
+def test_piped_text_is_plain() -> None:
+    assert "\x1b" not in run("explain", HELD).stdout
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_on_a_terminal_unless_refused(no_color: str, coloured: bool) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm", "COLUMNS": "100"}
+    command = [sys.executable, "-c", RUN_MAIN, "explain", str(IDLE)]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:
+            pass  # Linux ends a pseudo-terminal whose other side is closed with EIO.
+        os.close(ours)
+    assert process.returncode == 0
+    assert (b"\x1b[" in shown) is coloured
+
+
+def test_files_are_written_by_suffix_and_nothing_is_printed(tmp_path: Path) -> None:
+    page, ticket = tmp_path / "report.html", tmp_path / "ticket.md"
+    done = run("explain", HELD, "-o", page, "-o", ticket)
+    assert (done.returncode, done.stdout) == (10, "")
+    assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert ticket.read_text(encoding="utf-8").startswith("#")
+
+
+def test_a_stated_kill_command_becomes_an_action() -> None:
+    done = run(
+        "explain",
+        IDLE,
+        "--kill",
+        "pkill -9 -f nothing-like-it",
+        "--at",
+        "2026-02-20T20:00:06+01:00",
+        "--format",
+        "json",
+    )
+    actions = [action for action in json.loads(done.stdout)["actions"] if action["source"] == "stated"]
+    assert [(action["text"], action["time"][:19]) for action in actions] == [
+        ("pkill -9 -f nothing-like-it", "2026-02-20T19:00:06")
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", IDLE, "-o", "report.docx"],
+        ["explain", IDLE, "-o", "no-such-directory/report.html"],
+        ["explain", IDLE, "--kill", "pkill x", "--at", "yesterday"],
+        ["explain", IDLE, "--at", "2026-02-20T19:00:06Z"],
+        ["explain", IDLE, "--kill", "a", "--kill", "b", "--at", "2026-02-20T19:00:06Z"],
+        ["rules", "show", "GPD999"],
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(words: list[str | Path]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_sentence(done.stderr)
+
+
+@pytest.mark.parametrize("words", [["explain"], ["explain", IDLE, "--format", "pdf"], ["explode"]])
+def test_usage_that_typer_refuses_is_2(words: list[str | Path]) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def unreadable(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "odd \x1b[31m name"
+    if request.param == "empty file":
+        path.touch()
+    elif request.param == "empty directory":
+        path.mkdir()
+    elif request.param == "picture":
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8)
+    return path
+
+
+@pytest.mark.parametrize("unreadable", ["missing", "empty file", "empty directory", "picture"], indirect=True)
+def test_an_input_that_cannot_be_read_is_one_sentence_and_3(unreadable: Path) -> None:
+    done = run("explain", unreadable)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert one_sentence(done.stderr)
+    assert "\x1b" not in done.stderr
+
+
+def test_a_reader_that_leaves_early_does_not_change_the_exit_code() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-c", RUN_MAIN, "explain", str(HELD), "--format", "json"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (10, b"")
+
+
+def test_a_narrow_locale_still_gets_its_report() -> None:
+    done = run("explain", HELD, LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert done.returncode == 10
+    assert done.stdout.isascii()
+
+
+def test_rules_are_listed_and_shown() -> None:
+    listed = run("rules", "list").stdout
+    assert re.search(r"^GPD101  \w+ +\S", listed, re.MULTILINE)
+    shown = run("rules", "show", "gpd101")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("GPD101 ")
+    assert "Known gaps" in shown.stdout
+
+
+def test_the_schema_describes_the_public_names() -> None:
+    schema = json.loads(run("schema", "report").stdout)
+    assert {"schema", "outcome", "plan", "findings", "unknown"} <= schema["properties"].keys()
+
+
+def test_rules_test_runs_the_cases_of_the_named_rule() -> None:
+    done = run("rules", "test", "GPD601", "--fixtures", ROOT / "tests" / "fixtures")
+    assert done.returncode == 0, done.stdout
+    assert set(re.findall(r"^(\w+) +(GPD\d+)", done.stdout, re.MULTILINE)) == {("ok", "GPD601")}
+
+
+def test_a_case_without_its_evidence_fails(tmp_path: Path) -> None:
+    done = run("rules", "test", "GPD601", "--fixtures", tmp_path)
+    assert done.returncode == 1
+    assert "FAILED  GPD601" in done.stdout
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    excerpt = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
+    assert excerpt is not None
+    printed = run("explain", HELD).stdout
+    for part in excerpt[1].split("...\n"):
+        assert part in printed, f"README.md: paste anew what ./scripts/try prints; not printed:\n{part}"
