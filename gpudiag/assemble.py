@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from gpudiag import __version__
 from gpudiag.evidence.exhibit import Input
@@ -28,6 +29,8 @@ MAX_UNKNOWN = 5
 MAX_SAMPLES_PER_GPU = 2_000
 MAX_EVENTS = 500
 MAX_EVIDENCE = 12
+ZONE_ERROR_S = 14 * 3600.0
+"""The farthest that a clock without a zone can be from UTC."""
 
 
 def assemble(
@@ -93,14 +96,24 @@ def _host(incident: Incident, host: str) -> c.Host:
 
 def _look(incident: Incident, number: int) -> c.LookRef:
     look = incident.looks[number]
-    shown = next((f.value for f in incident.parsed.facts if f.at.look == look.id and f.name == "shown_time"), None)
-    time = rfc3339(look.start_ns)
+    time, error = rfc3339(look.start_ns), 0.001
+    if time is None:
+        shown = (f.value for f in incident.parsed.facts if f.at.look == look.id and f.name == "shown_time")
+        time, error = next((clock for text in shown if (clock := _wall_clock(text)) is not None), None), ZONE_ERROR_S
     return c.LookRef(
         id=f"L{number + 1}",
         host=incident.host_id(look.host),
-        time=time if time is not None else shown,
-        time_error_s=0.001 if time is not None else None,
+        time=time,
+        time_error_s=error if time is not None else None,
     )
+
+
+def _wall_clock(text: str) -> str | None:
+    """nvidia-smi's own clock line. It names no zone, so the time is off by up to fourteen hours."""
+    try:
+        return datetime.strptime(" ".join(text.split()), "%a %b %d %H:%M:%S %Y").strftime("%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
 
 
 def _look_id(incident: Incident, look: str | None) -> str | None:
@@ -237,7 +250,7 @@ def _process(incident: Incident, life: Life, process: str, reach: Sequence[Row])
         parent_alive=incident.alive(parent) if parent is not None else None,
         last_seen=_look_id(incident, seen.look.id) if seen is not None else None,
         holds_mib={gpu: mib(figure) for gpu, figure in incident.booked_now(life).items()},
-        fate=tuple(_fate(row) for row in reach),
+        fate=tuple(_fate(row) for row in reach if row["meant"] is not False or row["selected"]),
     )
 
 
@@ -307,6 +320,9 @@ def _step(
 def _missed(row: Row) -> bool:
     """Meant for it, and it was there, and it was not hit."""
     if not row["meant"] or row["alive_then"] is False:
+        return False
+    by_device = row["tool"] == "fuser" or row["list_from"] == "nvidia-smi"
+    if by_device and row["device_open_then"] is not True and not row["holds_mib"] and not row["listed"]:
         return False
     return row["selected"] is False or row["ran"] is False or row["permitted"] is False
 

@@ -63,7 +63,7 @@ def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
     """Judge rows that are already parsed."""
     incident = build_incident(parsed, Book(load_engines()))
     tables = build_tables(incident)
-    facts: dict[str, list[Row]] = {name: table.to_dicts() for name, table in tables.items()}
+    facts: dict[str, list[Row]] = {name: [*table.to_dicts()] for name, table in tables.items()}
     rules = load_rules()
     results = evaluate_all([rule for rule in rules if rule.id != EVIDENCE_RULE], tables)
     verdict = judge(incident, results, facts["holder"])

@@ -66,7 +66,7 @@ def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Itera
         if family.id not in verdict.scope:
             continue
         holders = [(life, rows.get(incident.process_id(life) or "")) for life in family.members]
-        named = [(life, row) for life, row in holders if row is not None and _may_be_killed(incident, life, row, rows)]
+        named = [(life, row) for life, row in holders if row is not None and _may_be_killed(incident, life, row)]
         picked: dict[tuple[str, int, int | None], Candidates] = {}
         for life, row in named:
             reason = _holding(incident, life, row)
@@ -76,7 +76,7 @@ def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Itera
         for life, _ in [(c.life, c.row) for c in picked.values()]:
             for above in _engine_parents(incident, family, life):
                 row = rows.get(incident.process_id(above) or "")
-                if above.key in picked or row is None or not _may_be_killed(incident, above, row, rows):
+                if above.key in picked or row is None or not _may_be_killed(incident, above, row):
                     continue
                 why = "it started the processes that hold the memory and would keep or start them again"
                 picked[above.key] = Candidates(above, family, row, why, "inferred", 0.0)
@@ -110,7 +110,7 @@ def _maps(incident: Incident, life: Life) -> bool:
     return seen is not None and bool(seen.mapped)
 
 
-def _may_be_killed(incident: Incident, life: Life, row: Row, rows: dict[str, Row]) -> bool:
+def _may_be_killed(incident: Incident, life: Life, row: Row) -> bool:
     """Alive, not already killed, not shielded, and not a job that somebody started after the clean-up."""
     if is_leaving(row) or row["kill_delivered"] is True or shielded(incident, life):
         return False
@@ -120,7 +120,7 @@ def _may_be_killed(incident: Incident, life: Life, row: Row, rows: dict[str, Row
         return False
     if row["newer_than_actions"] is True and row["replaces_pid"] is None and incident.inherits_from(life) is None:
         return False
-    return row["alive_now"] is True or row["listed"] is True
+    return row["alive_now"] is True
 
 
 def shielded(incident: Incident, life: Life) -> str | None:
@@ -158,7 +158,7 @@ def _depth(incident: Incident, candidate: Candidates) -> int:
 def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEntry:
     life = candidate.life
     root = candidate.family.root is life and alive_root(incident, candidate.family) is True
-    signal = "TERM" if root and life not in _zombies(incident, candidate) else "KILL"
+    signal = "TERM" if root and candidate.row["zombie"] is not True else "KILL"
     return KillEntry(
         process=incident.process_id(life) or "",
         pid=life.pid,
@@ -178,10 +178,6 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
     )
 
 
-def _zombies(incident: Incident, candidate: Candidates) -> list[Life]:
-    return [candidate.life] if candidate.row["zombie"] is True else []
-
-
 def kill_command(incident: Incident, life: Life, signal: str) -> str:
     """A command that checks, before it kills, that the PID is still this process."""
     pid = life.pid
@@ -189,7 +185,9 @@ def kill_command(incident: Incident, life: Life, signal: str) -> str:
         check = f"\"$(sed 's/.*) //' /proc/{pid}/stat | cut -d' ' -f20)\" = {life.start_ticks}"
         return f"[ {check} ] && kill -{signal} {pid}"
     name = life.title or ""
-    named = f"case \"$(tr '\\0' ' ' </proc/{pid}/cmdline)\" in {shlex.quote(name)}*) :;; *) false;; esac"
+    # A title fills the rest of its old command line with NULs; a longer name that begins the same is another process.
+    line = f"\"$(tr '\\0' ' ' </proc/{pid}/cmdline)\""
+    named = f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
     opened = f"ls -l /proc/{pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia"
     if not incident.booked_now(life):
         return f"{named} && kill -{signal} {pid}"
@@ -233,14 +231,9 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
             continue
         family = incident.family_of(life)
         because = shielded(incident, life)
-        if because is None and incident.is_monitor(life) and not incident.booked_now(life):
-            because = "it has the devices open to read figures; it holds no device memory"
-        elif (
-            because is None
-            and family is not None
-            and family.id not in verdict.scope
-            and (incident.holds_now(life) or 0) >= 1
-        ):
+        if incident.is_monitor(life):
+            because = "it has the devices open to read figures and holds no device memory"
+        elif because is None and family is not None and family.id not in verdict.scope and incident.holds_now(life):
             because = _why_kept(incident, family)
         if because is not None:
             yield KeepEntry(process=process, pid=life.pid, name=life.title, because=because)
@@ -261,6 +254,7 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
         yield _wait(leaving)
     if acts or verdict.outcome in (RELEASING,):
         yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
+    yield from _unseen_parents(incident, verdict, rows)
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
         yield from _collect(incident)
         if _somebody_holds(incident):
@@ -269,6 +263,24 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
                 command=None,
                 because="living processes hold the memory, and nothing shows whose to stop",
             )
+
+
+def _unseen_parents(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Iterator[ThenEntry]:
+    """Workers whose parent no source shows: it holds no device memory, so no list of nvidia-smi ever names it."""
+    for family in incident.families:
+        shown = [row for row in rows.values() if row["family"] == family.id and row["role"] == "worker"]
+        alone = [row for row in shown if row["parent_pid"] is None and row["listed"] is True]
+        if family.id not in verdict.scope or not alone or family.parent_title is None:
+            continue
+        pids = ",".join(str(row["pid"]) for row in alone)
+        yield ThenEntry(
+            kind="collect",
+            command=f"ps -o pid,ppid,pgid,stat,args -p {pids}",
+            because=(
+                f"their parent ({family.parent_title} in {family.engine}) is probably alive as well; it holds no GPU "
+                "memory and is not in this evidence, the PPID column names it"
+            ),
+        )
 
 
 def _wait(leaving: Sequence[Row]) -> ThenEntry:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudiag.report.contract import Action, ActionStep, Plan
-from gpudiag.report.text import mib as size, pids as pid_ranges
+from gpudiag.report.text import mib as size
+from gpudiag.report.text import pids as pid_ranges
 from gpudiag.rules.engine import Match
 from gpudiag.timeline.incident import Incident
 from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
@@ -14,7 +15,7 @@ from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
 def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequence[Action]) -> str:
     """What happened and what to do, for somebody who reads nothing else."""
     if verdict.outcome == HELD:
-        return " ".join(filter(None, (_what_happened(actions), _held(incident, plan, verdict))))
+        return " ".join(filter(None, (_what_happened(actions), _held(incident, plan))))
     if verdict.outcome == RELEASING:
         return f"{_leaving(verdict)} Wait and look again; do not kill anything more."
     if verdict.outcome == RELEASED:
@@ -44,25 +45,23 @@ def _step(step: ActionStep) -> str:
     return f"{step.tool} hit nothing that this evidence shows" if step.ran == "yes" else ""
 
 
-def _held(incident: Incident, plan: Plan, verdict: Verdict) -> str:
+def _held(incident: Incident, plan: Plan) -> str:
     total = sum(ledger.figure.used_mib for ledger in incident.ledgers.values())
     on = f"{len(incident.ledgers)} GPUs" if len(incident.ledgers) > 1 else "the GPU"
+    first = f"{plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}" if plan.stop_first else None
     if plan.kill:
-        frees = sum(entry.frees_mib or 0 for entry in plan.kill)
         pids = pid_ranges([entry.pid for entry in plan.kill])
-        first = (
-            f"First stop {plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}, then kill"
-            if plan.stop_first
-            else "Kill"
-        )
-        listed = f"{pids} are listed as the holders of {size(total)} on {on}"
-        holds = f"{pids} hold{'s' if len(plan.kill) == 1 else ''} {size(frees)}" if frees else listed
-        return f"{holds}. {first} {'it' if len(plan.kill) == 1 else 'them in the order below'}."
-    if plan.stop_first:
-        return f"Memory is taken again after every kill: stop {plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id} first."
-    if any(e.life is not None for ledger in incident.ledgers.values() for e in ledger.entries):
+        frees = sum(entry.frees_mib or 0 for entry in plan.kill)
+        one = len(plan.kill) == 1
+        listed = f"{pids} {'is' if one else 'are'} listed as holding the {size(total)} on {on}"
+        holds = f"{pids} {'holds' if one else 'hold'} {size(frees)}" if frees else listed
+        stop = f"First stop the {first}, then kill" if first else "Kill"
+        return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
+    if first:
+        return f"The memory is taken again after every kill: stop the {first} first."
+    if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
         return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
-    return f"{size(total)} on {on} are still held, and no look lists the processes that hold them: no PID can be named yet."
+    return f"{size(total)} on {on} are still held, and no list of the holders was taken: no PID can be named yet."
 
 
 def _leaving(verdict: Verdict) -> str:

@@ -28,6 +28,8 @@ def judgement_order(rule: str) -> tuple[int, str]:
         return (_RESPAWN, rule)
     if rule in _OTHER_HOLDERS:
         return (_HOLDER, rule)
+    if rule == "GPD210":
+        return (_SURVIVAL, "")  # says more than plain survival: whose memory it is
     group = {"5": _STUCK, "3": _TIMING, "1": _MISSED, "2": _SURVIVAL}.get(rule[3], _ASIDE)
     return (group, rule)
 
@@ -163,19 +165,35 @@ def _gpu_outcome(
     owned = [entry for entry in ledger.entries if entry.life is not None and entry.mib >= 1]
     ours = [entry for entry in owned if _in_scope(incident, entry, scope)]
     if ours:
-        leaving = [is_leaving(rows.get(incident.process_id(_holder(entry)) or "")) for entry in ours]
+        leaving = [is_leaving(rows.get(_process(incident, entry))) for entry in ours]
         unheld = [entry for entry in ours if entry.kind == "dead_process" and not entry.held_by]
         if unheld and len(unheld) == len(ours):
             return HELD if explained else UNCLEAR
-        return RELEASING if all(leaving) else HELD
-    if not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB:
-        if above_baseline(ledger):
-            return HELD if explained else UNCLEAR
-    if any(entry.kind == "dead_process" for entry in owned):
+        if not all(leaving):
+            return HELD
+        others = [entry for entry in owned if entry not in ours]
+        return RELEASING if all(_somebody_elses(rows.get(_process(incident, entry))) for entry in others) else UNCLEAR
+    unowned = not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB
+    if (unowned and above_baseline(ledger)) or any(entry.kind == "dead_process" for entry in owned):
         return HELD if explained else UNCLEAR
+    if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
+        return RELEASING
     if owned and not incident.aims.targets:
         return HELD
+    if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
+        return UNCLEAR
     return RELEASED if _came_back(matches, ledger.figure.gpu.id) else NOTHING
+
+
+def _process(incident: Incident, entry: Entry) -> str:
+    return incident.process_id(_holder(entry)) or ""
+
+
+def _somebody_elses(row: Row | None) -> bool:
+    """Shown to be another user's, a running server's, or a job that was started after the commands."""
+    if row is None:
+        return False
+    return row["other_tenant"] is True or row["root_alive"] is True or row["newer_than_actions"] is True
 
 
 def _holder(entry: Entry) -> Life:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import List, Optional
 
 _TEXT_CAP = 65536
+_TARGET_CAP = 4096
+"""Characters in which ssh's target must stand."""
 _SSH_WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
 # Every repetition is bounded, so that the time stays proportional to the length of the text.
 # Options, each perhaps with a value of its own: -u root.
@@ -61,7 +63,7 @@ def first_kill(text: str) -> Optional[int]:
 
 def remote(text: str) -> Optional[Remote]:
     """The host that an ``ssh …`` line runs its command on; ``None`` if the line is not one."""
-    words = _words(text[:_TEXT_CAP])
+    words = _words(text[:_TARGET_CAP]) if "ssh" in text[:_TARGET_CAP] else []
     while words and (words[0] in ("sudo", "time", "nohup") or re.fullmatch(r"\w+=\S*", words[0])):
         words = words[1:]
     if len(words) < 2 or words[0].rpartition("/")[2] != "ssh":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, field
 from typing import Iterator, List, Optional, Tuple
 
@@ -96,22 +95,33 @@ def _prompt(line: str) -> Optional[re.Match[str]]:
 def _continued(command: str, lines: List[str], after: int) -> Tuple[str, int]:
     """Take the lines that continue an unfinished command: after a backslash, or inside a quote behind ``> ``."""
     taken = command
+    quote = _open_quote(command, "")
     position = after
     while position < len(lines) and position - after < _COMMAND_LINES:
         line = lines[position]
         if taken.endswith("\\") and _prompt(line) is None:
-            taken = taken[:-1] + (line[2:] if line.startswith("> ") else line)
-        elif line.startswith("> ") and _unclosed(taken):
-            taken += "\n" + line[2:]
+            added = line[2:] if line.startswith("> ") else line
+            taken = taken[:-1] + added
+        elif quote and line.startswith("> "):
+            added = "\n" + line[2:]
+            taken += added
         else:
             break
+        quote = _open_quote(added, quote)
         position += 1
     return taken, position
 
 
-def _unclosed(command: str) -> bool:
-    try:
-        shlex.split(command)
-    except ValueError:
-        return True
-    return False
+def _open_quote(text: str, quote: str) -> str:
+    """The quote that is open behind ``text`` if ``quote`` was open before it, ``""`` if none is."""
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\" and quote != "'":
+            position += 1
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        position += 1
+    return quote

@@ -1,4 +1,4 @@
-"""``nvidia-smi pmon``: one row a process, names cut at 15 characters, framebuffer memory only with ``-s m``."""
+"""``nvidia-smi pmon``: one row a process, names without folder and cut at 15 characters; memory only with ``-s m``."""
 
 from __future__ import annotations
 

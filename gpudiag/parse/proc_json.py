@@ -20,6 +20,7 @@ def rows(segment: Segment) -> Iterator[Row]:
     if document.problem:
         yield segment.damage(0, document.problem)
     found = False
+    handles = False
     offset = 0
     for key, value in mapping(document.value).items():
         pid = pid_of(key)
@@ -27,6 +28,7 @@ def rows(segment: Segment) -> Iterator[Row]:
         if pid is None or not record:
             continue
         found = True
+        handles = handles or "nvidia_fds" in record
         offset = document.find(f'"{key}"', offset)
         yield from _one(segment, segment.cite_json(document, offset), pid, record)
     if document.value is None and not found:
@@ -34,7 +36,8 @@ def rows(segment: Segment) -> Iterator[Row]:
         return
     # The record holds processes of interest only, and no descriptors of single threads.
     yield segment.coverage("process table", complete=False)
-    yield segment.coverage("open handles", complete=None)
+    if handles:
+        yield segment.coverage("open handles", complete=None)
 
 
 def _one(segment: Segment, cited: Citation, pid: int, record: Mapping[str, object]) -> Iterator[Row]:

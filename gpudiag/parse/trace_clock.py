@@ -18,4 +18,4 @@ def rows(segment: Segment) -> Iterator[Row]:
     if boot is None or wall is None:
         yield segment.damage(0, document.problem or "not a pair of clock readings")
         return
-    yield ClockPair(boot_s=boot, wall_ns=round(wall * 1e9), cited=segment.cite(0))
+    yield ClockPair(boot_s=boot, wall_ns=int(wall) * 10**9 + round(wall % 1 * 1e9), cited=segment.cite(0))

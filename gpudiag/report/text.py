@@ -188,6 +188,8 @@ def frees(entry: KillEntry) -> str:
 
 def trust_text(entry: KillEntry) -> str:
     """How sure the entry is, and what its command checks before it kills."""
+    if entry.identity == "weak" and entry.start_ticks is not None:
+        return f"{entry.certainty}; the boot is not known, the command checks PID and start time"
     checks = {
         "strong": "the command checks that it is still the same process",
         "weak": "only PID and name are known, and the command checks both",

@@ -27,6 +27,13 @@ class Book:
                 return engine.name, role
         return None
 
+    def title_of(self, engine: str, role: str) -> str | None:
+        """The title that an engine gives to a role, as an example of it."""
+        for known in self._engines:
+            if known.name == engine:
+                return next((text for text in known.child_titles if known.role_of(text[:15], text) == role), None)
+        return None
+
     def role_in_log(self, role: str) -> tuple[str, str] | None:
         """(engine, role) for a log prefix such as ``(Worker_TP0 pid=887)``."""
         line = f"({role} pid=1)"

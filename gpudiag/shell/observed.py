@@ -93,7 +93,7 @@ def carrier_status(line: Line, step: Step, carrier: Carrier, observed: Observed)
     """The exit status of ``carrier`` itself, if what was recorded is that one's."""
     below = list(chain(line, step))
     outer = below[[one.index for one in below].index(carrier.index) :]
-    for position, one in enumerate(outer):
+    for one in outer:
         if one.parent is None:
             return observed.exit_code
         probe = _probe_after(line, one)
@@ -101,16 +101,9 @@ def carrier_status(line: Line, step: Step, carrier: Carrier, observed: Observed)
         if code is not None:
             return code
         if not one.tail:
-            # The recorded exit code is that of something after it. Prompts and clients pass on what they started.
-            return observed.exit_code if position == 0 and _only_element(line, one) else None
+            # The recorded exit code is that of something after it.
+            return None
     return None
-
-
-def _only_element(line: Line, carrier: Carrier) -> bool:
-    """A parent that is no shell with a list of its own ends as its one child does."""
-    if carrier.parent is None:
-        return True
-    return line.carriers[carrier.parent].kind in ("sudo", "timeout", "client", "ssh client")
 
 
 def _probe_after(line: Line, carrier: Carrier) -> Step | None:

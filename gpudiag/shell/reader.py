@@ -12,7 +12,7 @@ from tree_sitter import Node
 from gpudiag.shell.lines import HOLE, Substitution, Word
 from gpudiag.shell.quoting import literal
 from gpudiag.shell.tree import parse, refuse, text_of
-from gpudiag.shell.words import WordReader, first_program
+from gpudiag.shell.words import Budget, WordReader, first_program
 from gpudiag.shell.wrappers import strip
 
 _MAX_COMMANDS = 512
@@ -83,6 +83,7 @@ class _Reader:
         self.outer = outer
         self.variables = dict(variables)
         self.functions: dict[str, Node] = {}
+        self.budget = Budget()
         self.calling: list[str] = []
         self.commands: list[Simple] = []
         self.notes: list[str] = []
@@ -101,7 +102,7 @@ class _Reader:
         return text_of(node, self.source)
 
     def word_reader(self) -> WordReader:
-        return WordReader(self.source, self.variables, self.outer, self.substitution)
+        return WordReader(self.source, self.variables, self.outer, self.substitution, self.budget)
 
     # -- statements ------------------------------------------------------------------------------------------
 

@@ -220,7 +220,7 @@ class _Flow:
         verdicts.append(self.joined(step))
         worst = [one for one in verdicts if one is not None and one.value is False]
         worst += [one for one in verdicts if one is not None and one.value is None]
-        return worst[0] if worst else _Ran(True, False, "nothing before it stops the line")
+        return worst[0] if worst else _Ran(True, False, "no step before it could stop it")
 
     def killed(self, step: Step) -> _Ran | None:
         """Whether a shell that still had to start this step was killed before."""
@@ -254,7 +254,7 @@ class _Flow:
         if branch:
             return _Ran(None, False, "it stands in a condition or a loop")
         if connector not in ("&&", "||"):
-            return _Ran(True, False, "nothing before it stops the line")
+            return _Ran(True, False, "no step before it could stop it")
         status = self.status.get(carrier)
         if status is None:
             return _Ran(None, False, f"it depends, by {connector}, on an exit code that is not known")

@@ -11,12 +11,14 @@ from gpudiag.shell.quoting import as_procps, has_holes, join, literal, sanitise,
 from gpudiag.shell.reader import Simple, read
 from gpudiag.shell.tree import MAX_TEXT
 from gpudiag.shell.words import first_program
-from gpudiag.shell.wrappers import Wrapper, base_name, has_flag, strip
+from gpudiag.shell.wrappers import Stripped, Wrapper, base_name, has_flag, strip
 
 __all__ = ["Carrier", "Line", "Step", "Substitution", "Word", "command_names", "parse_line", "simple_commands"]
 
 _MAX_STEPS = 512
 _MAX_SHELLS = 10
+_MAX_TEXT_READ = 4 * MAX_TEXT
+"""Characters over all shells of a line."""
 _COMM = 15
 _HERE = ("localhost", "127.0.0.1", "::1")
 
@@ -109,6 +111,7 @@ class _Builder:
         self.steps: list[Step] = []
         self.carriers: list[Carrier] = []
         self.notes: list[str] = []
+        self.text_left = _MAX_TEXT_READ
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -134,8 +137,9 @@ class _Builder:
 
     def read_text(self, text: Word, place: _Place, positional: tuple[Word, ...], inline: Simple | None = None) -> None:
         """Reads a text for the shell at ``place.parent``; ``inline`` is the ``eval`` that it belongs to."""
-        if place.depth > _MAX_SHELLS:
-            self.note("shells nested too deeply; the rest was left out")
+        self.text_left -= len(text.template)
+        if place.depth > _MAX_SHELLS or self.text_left < 0:
+            self.note("shells nested too deeply or too much text; the rest was left out")
             return
         outer = tuple(replace(one, expands_on="outer") for one in text.substitutions)
         variables = {str(number): word for number, word in enumerate(positional)}
@@ -156,6 +160,11 @@ class _Builder:
             self.note("too many commands; the rest was left out")
             return
         stripped = strip(simple.words)
+        if not stripped.words:
+            # A wrapper without a command, such as `sudo -v`, is a command of its own.
+            stripped = Stripped(simple.words)
+        if not simple.words:
+            return
         shell_parent = place.parent
         for wrapper in stripped.wrappers:
             place = self.wrap(wrapper, simple, place)

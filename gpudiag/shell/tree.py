@@ -10,6 +10,7 @@ MAX_TEXT = 64 * 1024
 _MAX_PIPES = 400
 """The grammar needs quadratic time for long pipelines."""
 _MAX_HEREDOCS = 200
+_MAX_REPAIRED = 8 * 1024
 _REPAIRS = ('"', "'", ")", '")', "`", "; done", "; fi", "; }")
 """What a line that was cut off most often lacks."""
 
@@ -33,7 +34,7 @@ def parse(text: str) -> tuple[Node, bytes, str | None]:
     root = _parser.parse(source).root_node
     if not root.has_error:
         return root, source, None
-    for ending in _REPAIRS:
+    for ending in _REPAIRS if len(source) <= _MAX_REPAIRED else ():
         longer = source + ending.encode()
         repaired = _parser.parse(longer).root_node
         if not repaired.has_error:

@@ -58,6 +58,17 @@ class _Draft:
                 self.hole(origin)
 
 
+@dataclass
+class Budget:
+    """Characters that variables may still add; ``x=$x$x`` doubles with every repetition."""
+
+    left: int = 256 * 1024
+
+    def allows(self, length: int) -> bool:
+        self.left -= min(length, self.left + 1)
+        return self.left >= 0
+
+
 @dataclass(frozen=True)
 class WordReader:
     """Reads the words of one text."""
@@ -68,6 +79,7 @@ class WordReader:
     outer: tuple[Substitution, ...]
     """What the list marks that already stand in the text refer to."""
     substitute: Callable[[Node], Substitution]
+    budget: Budget
 
     def words(self, node: Node) -> list[Word]:
         """The words that one argument becomes."""
@@ -147,7 +159,7 @@ class WordReader:
             known = self.variables.get(name)
             if name == "?":
                 draft.hole(origin, STATUS_HOLE)
-            elif known is not None:
+            elif known is not None and self.budget.allows(len(known.template)):
                 draft.add_template(known.template, known.substitutions, origin)
             else:
                 draft.hole(origin)

@@ -44,7 +44,7 @@ class World:
     complete: bool | None
     """The table lists every process of the host."""
     open_devices: Mapping[int, frozenset[str]] | None = None
-    """PID to the device files it has open or mapped; ``None`` if that was not recorded."""
+    """PID to the device files it has open or mapped; a missing PID was not looked into, ``None``: nobody was."""
     compute_pids: frozenset[int] | None = None
     """PIDs that nvidia-smi's compute list shows; ``None`` if that was not recorded."""
 

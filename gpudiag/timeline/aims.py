@@ -29,6 +29,8 @@ class Aims:
     """Ids of the families that the commands were aimed at; empty where there was no command or it cannot be told."""
     by_step: Mapping[str, frozenset[str]]
     """For each step that kills, the families it was meant for."""
+    by_server: frozenset[str]
+    """Families whose server a step picked, named by its PID, or names by its pattern: the root was to die."""
 
     def is_target(self, family: Family | None) -> bool:
         """The commands were aimed at this family."""
@@ -55,7 +57,8 @@ def find_aims(
         for step in action.steps:
             if step.replay.tool is not None:
                 by_step[step.id] = aim
-    return Aims(frozenset(targets), by_step)
+    by_server = frozenset[str]().union(*(named[a.id] for a in actions)) if actions else frozenset[str]()
+    return Aims(frozenset(targets), by_step, by_server)
 
 
 def _named_by(
@@ -118,7 +121,7 @@ def _newest(families: list[Family], logged_pids: frozenset[int]) -> frozenset[st
     dated = [f for f in families if f.first_start_ns is not None]
     if dated:
         return frozenset({max(dated, key=lambda family: family.first_start_ns or 0).id})
-    return frozenset(f.id for f in families)
+    return frozenset(f.id for f in families) if len(families) == 1 else frozenset()
 
 
 def _device_users(action: ActionView, families: Sequence[Family], logged_pids: frozenset[int]) -> frozenset[str]:

@@ -25,6 +25,8 @@ _NOT_PERMITTED = {
 }
 """What each tool prints for EPERM."""
 _MAX_MESSAGES = 10_000
+CUDA_DEVICES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm"})
+"""What every process with a CUDA context has open, whatever GPU it uses (measured)."""
 
 
 @dataclass
@@ -165,8 +167,9 @@ def _world(
         seen = life.sightings.get(base.id) if base is not None else None
         if seen is not None and (seen.in_table or seen.bookings):
             candidates.append(_candidate(life, seen, True))
-            if seen.open is not None:
-                devices[life.pid] = seen.open
+            opened = seen.open if seen.open is not None or not seen.bookings else CUDA_DEVICES
+            if opened is not None:
+                devices[life.pid] = opened
         elif not everybody and _was_there(life, action, census, slot):
             later = next(iter(life.sightings.values()))
             candidates.append(_candidate(life, later, False))

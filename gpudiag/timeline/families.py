@@ -26,6 +26,10 @@ class RoleBook(Protocol):
         """(engine, role) that a title or command line shows."""
         ...
 
+    def title_of(self, engine: str, role: str) -> str | None:
+        """The title that an engine gives to a role."""
+        ...
+
     def role_in_log(self, role: str) -> tuple[str, str] | None:
         """(engine, role) for a role as a server log prints it."""
         ...
@@ -44,6 +48,8 @@ class Family:
     """The root, where some look shows it."""
     roles: dict[tuple[str, int, int | None], str] = field(default_factory=dict[tuple[str, int, "int | None"], str])
     engine: str | None = None
+    parent_title: str | None = None
+    """What the engine calls the process that starts its workers."""
 
     @property
     def first_start_ns(self) -> int | None:
@@ -77,6 +83,7 @@ def find_families(
         if life.latest("kernel_thread") is True or life.pid == 1 or kinship.is_observer(life):
             continue
         groups[_group_key(life, kinship, book)].append(life)
+    _split_ambiguous(groups)
     kept = {key: lives for key, lives in groups.items() if any(life.key in wanted for life in lives)}
     _merge_by_killed_parent(kept, kinship, {life.key for life in hit})
     _merge_heirs(kept, heirs)
@@ -97,6 +104,15 @@ def _key_without_group(life: Life, book: RoleBook) -> tuple[str, str, object]:
     """Only a name is known (a list of nvidia-smi, a transcript): the engine's titles are all there is."""
     role = book.role_of(life.comm, life.cmdline or life.booked_name)
     return (life.host, "engine", role[0]) if role is not None else (life.host, "alone", life.key)
+
+
+def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]]) -> None:
+    """Two processes with one title in one look are of two servers; who else belongs to which is not known."""
+    for key in [key for key in groups if key[1] == "engine"]:
+        titles = [(look, life.title) for life in groups[key] for look in life.sightings]
+        if len(set(titles)) < len(titles):
+            for life in groups.pop(key):
+                groups[(life.host, "alone", life.key)] = [life]
 
 
 def _merge_by_killed_parent(
@@ -145,7 +161,8 @@ def _family(
 ) -> Family:
     members = sorted(lives, key=lambda life: (life.start_ns or 0, life.pid))
     root_pid = _root_pid(key, members)
-    root = next((life for life in members if life.pid == root_pid), None)
+    # The number may have been given out again: the newest process that has it is the one that can be alive.
+    root = next((life for life in reversed(members) if life.pid == root_pid), None)
     family = Family(identity, key[0], root_pid, members, root)
     engines: list[str] = []
     for life in members:
@@ -156,6 +173,7 @@ def _family(
             engines.append(found[0])
             family.roles[life.key] = found[1]
     family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
+    family.parent_title = book.title_of(family.engine, "engine") if family.engine is not None else None
     _roles_by_position(family, kinship)
     return family
 
@@ -163,7 +181,9 @@ def _family(
 def _root_pid(key: tuple[str, str, object], members: Sequence[Life]) -> int | None:
     if key[1] == "group" and isinstance(key[2], int):
         return key[2]
-    return None if key[1] == "engine" else min(life.pid for life in members)
+    if key[1] == "group" or key[1] == "descent":
+        return min(life.pid for life in members)
+    return None
 
 
 def _roles_by_position(family: Family, kinship: Kinship) -> None:

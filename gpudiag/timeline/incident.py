@@ -77,7 +77,7 @@ class Incident:
         ]
 
     def is_monitor(self, life: Life) -> bool:
-        """It has devices open in the newest look, maps none and holds nothing: a client of NVML that looks, not computes."""
+        """It has devices open in the newest look, maps none and holds nothing: a client of NVML that only looks."""
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
         return seen is not None and bool(seen.open) and not seen.mapped and not seen.bookings
@@ -132,7 +132,7 @@ class Incident:
         return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
 
     def holds_now(self, life: Life) -> float | None:
-        """Device memory tied to a process in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
+        """Device memory tied to it in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
         booked = self.booked_now(life)
         if booked:
             figures = [mib for mib in booked.values() if mib is not None]
@@ -140,7 +140,13 @@ class Incident:
         share = self.inherited_share(life)
         if share is not None:
             return share
-        return 0.0 if self.list_seen(life.host) else None
+        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) else None
+
+    def _has_no_device(self, life: Life) -> bool:
+        """All its descriptors were read and none is of a device: it cannot hold device memory (a zombie hides them)."""
+        look = self.newest(life.host)
+        seen = life.sightings.get(look.id) if look is not None else None
+        return seen is not None and not seen.zombie and seen.open is not None and not seen.open
 
     def inherited_share(self, life: Life) -> float | None:
         """Memory of the dead that it keeps. Several heirs keep the same memory together: the first one carries it."""
@@ -205,8 +211,9 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     views = {look.id: view_of(look, parsed.processes, parsed.coverage) for look in looks}
     clock = clock_of(parsed.clocks, parsed.processes)
     limited = {look_id for look_id, view in views.items() if view.limited}
+    by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     census = take_census(
-        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited
+        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root
     )
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)

@@ -1,7 +1,8 @@
 """Memory booked on a dead process whose device files a forked child still has open.
 
 The driver books memory on the process that opened it. A child that was forked (and did not exec) keeps the
-descriptors, is in no list of nvidia-smi, and holds the memory until it ends. Measured: captures/h200/forked-child-holds.
+descriptors, is in no list of nvidia-smi, and holds the memory until it ends. Measured:
+captures/h200/forked-child-holds.
 """
 
 from __future__ import annotations

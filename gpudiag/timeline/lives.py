@@ -15,6 +15,8 @@ UNKNOWN_GPU = "?"
 """A list of ``pid,name`` alone does not say on which of several GPUs a process holds memory."""
 NOT_FOUND = "[Not Found]"
 """nvidia-smi's name for a PID that is not in ``/proc``: the process is dead, or outside the reader's namespace."""
+NO_DATA = "[No data]"
+"""nvidia-smi's name for a process that is exiting, or whose leader is a zombie (measured)."""
 _SOURCE_RANK = {"proc": 0, "ps": 1, "fuser": 2}
 _START_TOLERANCE_NS = 3 * SECOND
 
@@ -47,8 +49,14 @@ class Sighting:
 
     @property
     def zombie(self) -> bool:
-        """Its leader is a zombie; threads may still live."""
-        return self.first("state") in ("Z", "X")
+        """Its leader is a zombie (threads may still live), or nvidia-smi found it without a command line: exiting."""
+        state = self.first("state")
+        return state in ("Z", "X") if state is not None else self.name_missing == NO_DATA
+
+    @property
+    def name_missing(self) -> str | None:
+        """The non-value in place of its name in a list of nvidia-smi."""
+        return next((row.name_missing for _, row in self.bookings if row.name_missing is not None), None)
 
     @property
     def live_threads(self) -> int | None:
@@ -209,8 +217,9 @@ class Census:
         if any(row.name is not None for _, row in sighting.bookings):
             # nvidia-smi reads the name from /proc when it prints it.
             return True
-        missing = any(row.name_missing == NOT_FOUND for _, row in sighting.bookings)
-        return False if missing and look.id not in self._limited else None
+        if sighting.name_missing == NO_DATA:
+            return True
+        return False if sighting.name_missing == NOT_FOUND and look.id not in self._limited else None
 
     def alive(self, life: Life, look: Look) -> bool | None:
         """As ``present``, but a plain zombie is dead; a zombie leader with live threads is not."""
@@ -241,6 +250,7 @@ def take_census(
     gpus: GpuIndex,
     clock: Clock | None,
     limited: set[str],
+    by_root: set[str],
 ) -> Census:
     """Join all rows into sightings and sightings into lives."""
     sightings: dict[tuple[str, int], Sighting] = {}
@@ -265,18 +275,25 @@ def take_census(
             seen.bookings.append((gpu.id if gpu is not None else UNKNOWN_GPU, booking))
     rows = list(coverage)
     complete = {c.at.look: True for c in rows if c.source == "process table" and c.complete and c.at.look}
-    _mark_covered(sightings.values(), rows)
+    _mark_covered(sightings.values(), rows, by_root)
     for seen in sightings.values():
         seen.rows.sort(key=lambda row: _SOURCE_RANK.get(row.text_from, 9))
     return Census(looks, _lives(looks, sightings, clock), complete, limited)
 
 
-def _mark_covered(sightings: Iterable[Sighting], coverage: list[Coverage]) -> None:
-    """A process without any handle row had its descriptors read where its raw ``/proc`` files were recorded."""
-    read = {c.at.look for c in coverage if c.source == "open handles" and c.outcome == "ok"}
+def _mark_covered(sightings: Iterable[Sighting], coverage: list[Coverage], by_root: set[str]) -> None:
+    """A process without any handle row had its descriptors read where its raw ``/proc`` files were recorded.
+
+    Or where root's ``fuser`` listed everybody who has a device open, and it is not among them.
+    """
+    handles = [c for c in coverage if c.source == "open handles" and c.outcome == "ok"]
+    raw = {c.at.look for c in handles if not c.complete}
+    listed = {c.at.look for c in handles if c.complete and (c.as_root or c.at.look in by_root)}
     for seen in sightings:
-        if seen.look.id in read and any(row.text_from == "proc" for row in seen.rows):
+        if seen.look.id in raw and any(row.text_from == "proc" for row in seen.rows):
             seen.listed_by.add("proc")
+        if seen.look.id in listed and seen.rows and not seen.zombie:
+            seen.listed_by.add("fuser")
 
 
 def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting], clock: Clock | None) -> list[Life]:

@@ -73,7 +73,7 @@ def slot_of(action: KillAction, looks: Sequence[Look]) -> float:
 
 
 def clock_of(pairs: Sequence[ClockPair], processes: Iterable[Process]) -> Clock | None:
-    """The host's boot time: from a recorded pair of clocks, else from age (ps) and start ticks (proc) of one process."""
+    """The host's boot time: from a recorded pair of clocks, else from the ages (ps) and start ticks (proc) seen."""
     if pairs:
         return Clock(pairs[0].wall_ns - round(pairs[0].boot_s * SECOND), SECOND // TICKS_PER_SECOND)
     ticks: dict[tuple[str | None, int], int] = {}

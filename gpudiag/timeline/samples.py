@@ -1,5 +1,8 @@
 """Memory of every GPU over time, as one table; the newest figure; how long a release took."""
 
+# polars' annotations name numpy's types, and numpy is not among the dependencies.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +54,7 @@ class Memory:
         """The last figure that was taken after the last command (or simply the last, where there was none)."""
         own = self.table.filter(pl.col("gpu") == gpu.id, pl.col("used_mib").is_not_null())
         in_looks = [
-            (self._positions[look], -rank, row)
+            (self._positions[look], rank, row)
             for look, rank, row in own.select("look", "rank", "row").iter_rows()
             if look in self._positions and self._positions[look] > after_slot
         ]

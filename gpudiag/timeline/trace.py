@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from gpudiag.model import Citation, TraceEvent
 from gpudiag.timeline.order import SECOND, Clock
@@ -64,7 +64,7 @@ class Trace:
 
     def runs_of(self, tool: str, events: Sequence[TraceEvent]) -> list[TracedStep]:
         """Every start of a program of this name among the events."""
-        starts = [e for e in events if e.kind == "exec" and os.path.basename(e.filename or "") == tool]
+        starts = [e for e in events if e.kind == "exec" and PurePosixPath(e.filename or "").name == tool]
         return [self._traced(start, events) for start in starts]
 
     def _traced(self, start: TraceEvent, events: Sequence[TraceEvent]) -> TracedStep:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def reduced(capture: Path, removal: Removal, target: Path) -> Path | None:
         if removal.without_handles and member.endswith("proc.json"):
             copy.write_text(_without_handles(capture / member))
         else:
-            os.link(capture / member, copy)
+            shutil.copyfile(capture / member, copy)
     return target if left else None
 
 

@@ -75,9 +75,10 @@ PINNED_GIB = {
 def test_failed_server_and_older_orphans_are_told_apart() -> None:
     report = explain([capture("selfmatch-orphans").path])
     older = next(finding for finding in report.findings if finding.rule == "GPD210")
-    survivors = next(finding for finding in report.findings if finding.rule == "GPD201")
+    survivors = next(f for f in report.findings if f.rule == "GPD201" and f.families != older.families)
+    assert older.families != survivors.families
     assert set(older.pids) == {699, 700}
-    assert {887, 888, 889, 890} <= set(survivors.pids) <= {886, 887, 888, 889, 890}
+    assert set(survivors.pids) == {887, 888, 889, 890}
     assert 816 in {entry.pid for entry in report.plan.keep}
 
 
@@ -96,12 +97,19 @@ def test_release_time(name: str, seconds: float) -> None:
     assert finding.measures["released_after_s"] == pytest.approx(seconds, abs=0.1)
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("teardown-pinned-40g", 11), ("teardown-pinned-8g", 2)])
-def test_teardown_says_how_long(name: str, seconds: float) -> None:
-    report = explain([capture(name).path])
+def test_teardown_says_how_long() -> None:
+    report = explain([capture("teardown-pinned-40g").path])
     finding = next(finding for finding in report.findings if finding.rule == "GPD301")
-    assert finding.measures["expected_release_s"] == pytest.approx(seconds, abs=0.6)
-    assert any(entry.kind == "wait" and "s" in entry.because for entry in report.plan.then)
+    assert finding.measures["expected_release_s"] == pytest.approx(11, abs=0.6)
+    assert "11 s" in next(entry.because for entry in report.plan.then if entry.kind == "wait")
+
+
+def test_teardown_without_an_earlier_look_gives_a_bound() -> None:
+    """Nothing shows how much host memory was pinned, so no time may be made up."""
+    report = explain([capture("teardown-pinned-8g").path])
+    finding = next(finding for finding in report.findings if finding.rule == "GPD301")
+    assert "expected_release_s" not in finding.measures
+    assert "half a minute" in next(entry.because for entry in report.plan.then if entry.kind == "wait")
 
 
 def test_zombies_are_not_blamed() -> None:

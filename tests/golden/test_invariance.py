@@ -20,6 +20,8 @@ from tests.golden.expectations import Incident, captures
 STRANGER = 70_000
 """First PID of the strangers; above every PID of the captures."""
 BIG_MIB = 4_000.0
+STARTED_NS = 1_796_000_000_000_000_000
+"""When the strangers started: some hours before every capture, the same in every look."""
 
 
 def _read(path: Path) -> tuple[list[Input], Parsed]:
@@ -78,7 +80,7 @@ def _stranger(row: Process, pid: int, ppid: int, user: str, name: str, line: str
         state="S",
         threads=4,
         start_ticks=None,
-        elapsed_s=3600.0,
+        elapsed_s=None if row.at.time_ns is None else (row.at.time_ns - STARTED_NS) // 1_000_000_000,
         kernel_thread=False,
         sig_pending=0,
         text_from="ps",

@@ -107,7 +107,9 @@ def _glob(pattern: str, path: str) -> bool:
 
 def _verdict(process: Candidate, files: Sequence[Word], world: World, caller: Caller) -> Verdict:
     allowed = permitted(caller, process)
-    held = (world.open_devices or {}).get(process.pid, frozenset())
+    held = (world.open_devices or {}).get(process.pid)
+    if held is None:
+        return Verdict(process.pid, None, allowed, None, "what it has open was not recorded")
     if not any(named(path, files) for path in held):
         return Verdict(process.pid, False, allowed, False, "does not have one of the files open or mapped")
     if process.state == "Z":

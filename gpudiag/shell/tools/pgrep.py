@@ -297,7 +297,8 @@ def _only_one(verdicts: list[Verdict], world: World, *, newest: bool) -> list[Ve
     if len(candidates) != len(sure) or not known or not sure:
         because = "which of the matches is the newest or oldest is not known"
         return [one if one.selected is False else replace(one, selected=None, because=because) for one in verdicts]
-    ordered = sorted(sure, key=lambda one: (starts[one.pid] or 0.0, one.pid if newest else -one.pid))
+    # Of two that started in the same tick the higher PID counts as the younger.
+    ordered = sorted(sure, key=lambda one: (starts[one.pid] or 0.0, one.pid))
     chosen = ordered[-1] if newest else ordered[0]
     word = "newest" if newest else "oldest"
     return [

@@ -10,14 +10,17 @@ from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
 
 SHELL_NAMES = {
-    "ssh": "the remote shell that sshd started with -c",
-    "bash -c": "the shell started as bash -c",
-    "sh -c": "the shell started as sh -c",
-    "su -c": "the shell that su started with -c",
-    "unknown -c": "the shell that was given the line with -c",
+    "ssh": "the remote shell that ran it",
+    "bash -c": "the bash -c that ran it",
+    "sh -c": "the sh -c that ran it",
+    "su -c": "the shell of su that ran it",
+    "unknown -c": "the shell that ran it",
     "script": "the shell that runs the script",
     "prompt": "the shell at the prompt",
+    "sudo": "its own sudo",
+    "timeout": "its own timeout",
 }
+"""How a person would call the process that carries the step."""
 
 
 def carrier_rows(incident: Incident) -> Iterator[Row]:

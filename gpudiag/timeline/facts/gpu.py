@@ -17,13 +17,13 @@ for a desktop. Above it, somebody holds memory."""
 
 
 def gpu_rows(incident: Incident) -> Iterator[Row]:
-    """One row a GPU that has a figure after the last command."""
-    for gpu_id, ledger in incident.ledgers.items():
-        gpu = incident.gpus.get(gpu_id)
-        look = incident.newest(gpu.host)
-        if look is None:
-            continue
-        yield _row(incident, gpu_id, gpu.host, look, ledger)
+    """One row a GPU; without a figure after the last command everything in it is null."""
+    for gpu in incident.gpus.gpus:
+        ledger, look = incident.ledgers.get(gpu.id), incident.newest(gpu.host)
+        if ledger is None or look is None:
+            yield {"host": incident.host_id(gpu.host), "gpus": [gpu.id], "cites": []}
+        else:
+            yield _row(incident, gpu.id, gpu.host, look, ledger)
 
 
 def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger) -> dict[str, object]:

@@ -22,6 +22,19 @@ def holder_rows(incident: Incident) -> Iterator[Row]:
         for life in family.members:
             if incident.present(life) is True or incident.booked_now(life) or incident.newest(life.host) is None:
                 yield _row(incident, family, life)
+    for host in incident.hosts():
+        if incident.last_action(host) is not None and _nobody_listed(incident, host):
+            yield {"host": incident.host_id(host), "gpus": [], "cites": []}
+
+
+def _nobody_listed(incident: Incident, host: str) -> bool:
+    """Memory is in use and no source names a single process that could hold it: one row without any value."""
+    in_use = any(
+        ledger.figure.used_mib >= 1 and not ledger.list_seen
+        for gpu, ledger in incident.ledgers.items()
+        if incident.gpus.get(gpu).host == host
+    )
+    return in_use and not any(family.host == host for family in incident.families)
 
 
 def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
@@ -32,7 +45,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
     expected = expected_release_s(life.integer("rss_shmem_kib"))
     pending = seen.first("sig_pending") if seen is not None else None
     pending_kill = bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None
-    zombie = seen.zombie if seen is not None and seen.first("state") is not None else None
+    zombie = seen.zombie if seen is not None and (seen.first("state") or seen.zombie) else None
     state = seen.first("state") if seen is not None else None
     replaced = replaces(incident, life)
     launcher = incident.kinship.parent(life)
@@ -42,7 +55,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
     return about(incident, life) | {
         "held_mib": held_before(incident, life),
         "zombie": zombie,
-        "live_threads": seen.live_threads if seen is not None and zombie else (0 if zombie is None else None),
+        "live_threads": seen.live_threads if seen is not None and zombie else None,
         "stopped": state in ("T", "t") if isinstance(state, str) else None,
         "kill_pending": pending_kill if not zombie else None,
         "kill_delivered": delivered,
@@ -68,6 +81,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         "other_tenant": other_tenant(incident, family, life),
         "start_known": life.start_ns is not None,
         "titled_child": family.role(life) in CHILD_ROLES,
+        "server_named": family.id in incident.aims.by_server if incident.actions else None,
         "family_first_pid": min(member.pid for member in family.members),
         "log_role": _log_role(incident, life),
         "cites": incident.citations.add_all(_proof(life, proof)),
@@ -146,13 +160,25 @@ def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
     root = alive_root(incident, family)
     if family.root is not life:
         answers.append(root)
+    adopted = was_adopted(life)
     above = incident.kinship.parent(life)
     while above is not None and incident.family_of(above) is family:
         answers.append(incident.alive(above))
+        adopted = adopted or was_adopted(above)
         above = incident.kinship.parent(above)
-    if any(answer is False for answer in answers):
+    if any(answer is False for answer in answers) or adopted:
         return True
     return None if any(answer is None for answer in answers) else False
+
+
+def was_adopted(life: Life) -> bool:
+    """PID 1 is its parent and it leads no process group: init did not start it so, its own parent died.
+
+    Not where PID 1 leads the group itself: a container's first process starts its children that way.
+    """
+    group = life.integer("pgid")
+    parents = {row.ppid for seen in life.sightings.values() for row in seen.rows if row.ppid is not None}
+    return 1 in parents and group not in (None, 0, 1, life.pid)
 
 
 def is_older(incident: Incident, family: Family) -> bool | None:
@@ -162,11 +188,11 @@ def is_older(incident: Incident, family: Family) -> bool | None:
     reference = [f for f in incident.families if f.id in incident.aims.targets and f.host == family.host]
     if not reference:
         reference = [f for f in incident.families if f is not family and f.host == family.host]
+    if not reference:
+        return False
     starts = [start for f in reference if (start := f.first_start_ns) is not None]
     own = family.first_start_ns
-    if not starts or own is None:
-        return None if reference else False
-    return own < max(starts)
+    return own < max(starts) if starts and own is not None else None
 
 
 def replaces(incident: Incident, life: Life) -> Life | None:

@@ -79,7 +79,7 @@ def _row(
         "list_from": step.replay.list_from,
         "delivered": delivered,
         "delivered_proven": proven,
-        "died": None if incident.alive(life) is None else not incident.alive(life),
+        "died": _died(incident, action, life),
         "other_family": family.id not in aimed if aimed else None,
         "wanted": _wanted(incident, family, aimed),
         "missed_mib": incident.holds_now(life),
@@ -199,6 +199,15 @@ def delivery(
         delivered, proof = incident.kill_delivered(life)
         return (True, True, proof) if delivered else (None, False, [])
     return True, False, []
+
+
+def _died(incident: Incident, action: ActionView, life: Life) -> bool | None:
+    """It is dead in a look that was taken after the command."""
+    look = incident.newest(life.host)
+    if look is None or look.position < action.slot:
+        return None
+    alive = incident.alive(life)
+    return None if alive is None else not alive
 
 
 def _wanted(incident: Incident, family: Family, aimed: frozenset[str]) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from gpudiag.model import Booking
 from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -21,17 +22,18 @@ NOTICEABLE_MIB = 64.0
 
 def release_rows(incident: Incident) -> Iterator[Row]:
     """One row for every family × GPU with memory before; and one for processes that only the series names."""
-    for gpu_id, ledger in incident.ledgers.items():
-        gpu = incident.gpus.get(gpu_id)
+    for gpu in incident.gpus.gpus:
+        ledger = incident.ledgers.get(gpu.id)
+        used = ledger.figure.used_mib if ledger is not None else None
         for family in incident.families:
             if family.host == gpu.host:
                 older = [life for life in family.members if newer_than_actions(incident, life) is not True]
                 held = {life.pid: mib for life in older if (mib := held_on(incident, life, gpu))}
                 if held:
-                    yield _row(incident, gpu, ledger.figure.used_mib, family, held)
+                    yield _row(incident, gpu, used, family, held)
         strangers = _only_in_series(incident, gpu)
         if strangers:
-            yield _row(incident, gpu, ledger.figure.used_mib, None, strangers)
+            yield _row(incident, gpu, used, None, strangers)
 
 
 def held_on(incident: Incident, life: Life, gpu: Gpu) -> float | None:
@@ -44,19 +46,29 @@ def held_on(incident: Incident, life: Life, gpu: Gpu) -> float | None:
 
 
 def _series_figure(incident: Incident, gpu: Gpu, pid: int) -> float | None:
-    rows = [b for b in incident.parsed.bookings if b.at.look is None and b.pid == pid and b.mib is not None]
-    own = [b.mib for b in rows if (g := incident.gpus.of(b.at.host, b.gpu)) is not None and g.id == gpu.id]
-    return max((mib for mib in own if mib is not None), default=None)
+    figures = [b.mib for b in _series_before(incident, gpu) if b.pid == pid and b.mib is not None]
+    return max(figures, default=None)
+
+
+def _series_before(incident: Incident, gpu: Gpu) -> list[Booking]:
+    """What the sampled series books on this GPU before the first command; its first sample, if that has no time."""
+    rows = [b for b in incident.parsed.bookings if b.at.look is None and b.at.time_ns is not None]
+    own = [b for b in rows if (g := incident.gpus.of(b.at.host, b.gpu)) is not None and g.id == gpu.id]
+    first = next((action for action in incident.actions if action.host == gpu.host), None)
+    limit = first.action.time_ns if first is not None else None
+    if limit is None:
+        limit = min((b.at.time_ns for b in own if b.at.time_ns is not None), default=0)
+    return [b for b in own if b.at.time_ns is not None and b.at.time_ns <= limit]
 
 
 def _only_in_series(incident: Incident, gpu: Gpu) -> dict[int, float]:
     known = {life.pid for life in incident.census.lives if life.host == gpu.host}
-    pids = {b.pid for b in incident.parsed.bookings if b.at.look is None and b.at.host == gpu.host} - known
+    pids = {b.pid for b in _series_before(incident, gpu)} - known
     return {pid: mib for pid in sorted(pids) if (mib := _series_figure(incident, gpu, pid))}
 
 
 def _row(
-    incident: Incident, gpu: Gpu, used_now: float, family: Family | None, held: dict[int, float]
+    incident: Incident, gpu: Gpu, used_now: float | None, family: Family | None, held: dict[int, float]
 ) -> dict[str, object]:
     action = _action_of(incident, gpu, held)
     still = _still_mib(incident, gpu, family)
@@ -64,7 +76,7 @@ def _row(
     before = incident.memory.level_before(gpu, action.action.time_ns, action.slot) if action is not None else None
     if before is None:
         before = _first_level(incident, gpu)
-    back = None if still is None else max(0.0, total - still)
+    back = None if still is None or used_now is None else max(0.0, total - still)
     after_s, bound, moment = _released_after(incident, gpu, action, before, back)
     return {
         "host": incident.host_id(gpu.host),
@@ -74,13 +86,16 @@ def _row(
         "name": family.members[0].title if family is not None else None,
         "held_mib": total,
         "still_mib": still,
-        "fell_mib": None if before is None else before - used_now,
+        "fell_mib": None if before is None or used_now is None else before - used_now,
         "came_back_mib": back,
         "released_after_s": after_s,
         "released_by": datetime.fromtimestamp(moment / SECOND, UTC).isoformat() if moment is not None else None,
         "bound_only": bound,
+        "action_seen": action is not None,
         "target_family": _targeted(incident, family, action, held),
-        "cites": incident.citations.add_all([incident.ledgers[gpu.id].figure.cited]),
+        "cites": incident.citations.add_all(
+            [incident.ledgers[gpu.id].figure.cited] if gpu.id in incident.ledgers else []
+        ),
     }
 
 
@@ -113,9 +128,22 @@ def _hits(action: ActionView, pid: int) -> bool:
 def _still_mib(incident: Incident, gpu: Gpu, family: Family | None) -> float | None:
     if not incident.list_seen(gpu.host):
         return None
+    if _unplaced_newcomers(incident, gpu, family):
+        return None
     if family is None:
         return 0.0
     return sum(incident.booked_now(life).get(gpu.id) or 0.0 for life in family.members)
+
+
+def _unplaced_newcomers(incident: Incident, gpu: Gpu, family: Family | None) -> bool:
+    """Somebody new is booked on this GPU, and nothing tells whether that is the same job again."""
+    for life in incident.census.lives:
+        figure = incident.booked_now(life).get(gpu.id)
+        if life.host != gpu.host or not figure or incident.family_of(life) is family:
+            continue
+        if newer_than_actions(incident, life) is None and held_on(incident, life, gpu) is None:
+            return True
+    return False
 
 
 def _first_level(incident: Incident, gpu: Gpu) -> float | None:

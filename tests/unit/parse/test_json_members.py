@@ -86,7 +86,8 @@ def test_handles_of_proc_tell_fd_from_map() -> None:
 
 STATUS = (
     "Name:\tw\nState:\tT (stopped)\nPPid:\t1\nUid:\t1000\t0\t0\t0\nThreads:\t3\nSigPnd:\t0000000000000100\n"
-    "ShdPnd:\t0000000000004000\nSigBlk:\t0\nSigIgn:\t0000000001001000\nSigCgt:\t2\nRssShmem:\t  67108864 kB\nKthread:\t0\n"
+    "ShdPnd:\t0000000000004000\nSigBlk:\t0\nSigIgn:\t0000000001001000\nSigCgt:\t2\n"
+    "RssShmem:\t  67108864 kB\nKthread:\t0\n"
 )
 
 
@@ -115,8 +116,13 @@ def test_threads_are_counted_where_status_is_missing() -> None:
 
 
 def test_proc_json_is_not_the_whole_table() -> None:
-    found = member("after/proc.json", {})
+    found = member("after/proc.json", {"7": {"comm": "a", "nvidia_fds": {}}})
     assert [(row.source, row.complete) for row in found.coverage] == [("process table", False), ("open handles", None)]
+
+
+def test_a_record_without_descriptors_says_nothing_about_handles() -> None:
+    found = member("after/proc.json", {"7": {"comm": "a"}})
+    assert [row.source for row in found.coverage] == ["process table"]
 
 
 def test_an_argument_vector_is_no_shell_text() -> None:

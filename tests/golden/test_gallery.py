@@ -1,0 +1,26 @@
+"""The gallery under ``reports/`` is what the tool writes today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudiag.explain import explain
+from gpudiag.report import html
+from tests.golden.expectations import Incident, captures, transcripts
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("incident", [*captures(), *transcripts()], ids=lambda incident: incident.name)
+def test_report_in_the_gallery_is_current(incident: Incident, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = (ROOT / "reports" / f"{incident.name}.html").read_text(encoding="utf-8")
+    written = html.render(explain([incident.path.relative_to(ROOT)]))
+    assert shown == written, "run scripts/gallery and look at what changed"
+
+
+def test_gallery_has_no_report_of_an_incident_that_is_gone() -> None:
+    known = {f"{incident.name}.html" for incident in (*captures(), *transcripts())}
+    assert {path.name for path in (ROOT / "reports").glob("*.html")} == known

@@ -1,0 +1,63 @@
+"""The dialect is the C library's; a bad pattern costs an answer, not the program."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpudiag.shell.regex import RegexError, match
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("vllm.entrypoints", "python -m vllm.entrypoints", True),
+        ("vllm", "VLLM::Worker", False),
+        ("[v]llm", "pkill -f [v]llm", False),
+        (r"\d", "d", True),
+        (r"\d", "7", False),
+        (r"\<Worker", "VLLM::Worker", True),
+        ("[[:upper:]]{4}", "VLLM", True),
+        ("a)", "a)", True),
+        ("x|", "anything", True),
+        ("", "anything", True),
+        (r"a\|b", "a|b", True),
+        ("^VLLM::EngineCore$", "VLLM::EngineCore", True),
+        ("über", "xüberx", True),
+    ],
+)
+def test_extended_syntax(pattern: str, text: str, found: bool) -> None:
+    assert match(pattern, [text]) == [found]
+
+
+def test_options() -> None:
+    assert match("vllm", ["VLLM"], ignore_case=True) == [True]
+    assert match("a|VLLM", ["a", "xVLLM", "VLLM"], whole=True) == [True, False, True]
+    assert match("a+", ["a+", "aa"], extended=False) == [True, False]
+
+
+@pytest.mark.parametrize("pattern", ["(?i)x", "x{", "a{32768}", "a\\", "[[:foo:]]", "*a", "("])
+def test_what_the_library_refuses_is_invalid(pattern: str) -> None:
+    result = match(pattern, ["x"])
+    assert isinstance(result, RegexError)
+    assert result.kind == "invalid"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(" * 200_000, "((((a{1,255}){1,255}){1,255}){1,255})", r"(a*)*(a*)*(a*)*\1\2b", "a\0b"],
+    ids=["long", "nested bounds", "back-references", "NUL"],
+)
+def test_hostile_patterns_are_unsafe_and_cost_little(pattern: str) -> None:
+    started = time.monotonic()
+    result = match(pattern, ["a" * 3000])
+    assert isinstance(result, RegexError)
+    assert result.kind == "unsafe"
+    assert time.monotonic() - started < 10
+
+
+def test_a_miss_in_a_text_that_was_cut_is_unknown() -> None:
+    long = "a" * 300_000
+    assert match("b", [long + "b", "ab"]) == [None, True]
+    assert match("^a", [long]) == [True]
