@@ -15,7 +15,7 @@ from gpudiag.rules.rivals import judge_rivals
 from gpudiag.rules.schema import Rule
 from gpudiag.summary import summarise
 from gpudiag.timeline.commands import ActionView, StepView
-from gpudiag.timeline.facts.holder import alive_root, is_orphan
+from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.reach import signal_name
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -23,6 +23,7 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.orphans import is_orphan
 from gpudiag.verdict import Verdict, is_leaving, judgement_order
 
 MAX_UNKNOWN = 5
@@ -175,7 +176,7 @@ def _whose(incident: Incident, verdict: Verdict, life: Life) -> str:
         return "unknown"
     if family.id in incident.aims.targets:
         return "family"
-    if family.id in verdict.scope:
+    if life.key in verdict.scope:
         return "older_family" if incident.aims.targets else "family"
     owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
     if owners and family.user is not None:

@@ -11,6 +11,7 @@ from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFi
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline.aims import Key
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
@@ -63,24 +64,28 @@ def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> P
 
 def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Iterator[Candidates]:
     for family in incident.families:
-        if family.id not in verdict.scope:
-            continue
-        holders = [(life, rows.get(incident.process_id(life) or "")) for life in family.members]
-        named = [(life, row) for life, row in holders if row is not None and _may_be_killed(incident, life, row)]
-        picked: dict[tuple[str, int, int | None], Candidates] = {}
-        for life, row in named:
+        picked: dict[Key, Candidates] = {}
+        for life in family.members:
+            row = rows.get(incident.process_id(life) or "")
+            if row is None or not _is_problem(incident, verdict, life) or not _may_be_killed(incident, life, row):
+                continue
             reason = _holding(incident, life, row)
             if reason is not None:
-                because, certainty = reason
-                picked[life.key] = Candidates(life, family, row, because, certainty, incident.holds_now(life))
-        for life, _ in [(c.life, c.row) for c in picked.values()]:
-            for above in _engine_parents(incident, family, life):
+                picked[life.key] = Candidates(life, family, row, *reason, incident.holds_now(life))
+        for holder in list(picked.values()):
+            for above in _engine_parents(incident, family, holder.life):
                 row = rows.get(incident.process_id(above) or "")
                 if above.key in picked or row is None or not _may_be_killed(incident, above, row):
                     continue
                 why = "it started the processes that hold the memory and would keep or start them again"
                 picked[above.key] = Candidates(above, family, row, why, "inferred", 0.0)
         yield from picked.values()
+
+
+def _is_problem(incident: Incident, verdict: Verdict, life: Life) -> bool:
+    """It is in scope itself, or keeps the memory of a dead process that is."""
+    heir = incident.inherits_from(life)
+    return life.key in verdict.scope or (heir is not None and heir.dead.key in verdict.scope)
 
 
 def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None:
@@ -138,12 +143,16 @@ def shielded(incident: Incident, life: Life) -> str | None:
 
 
 def _engine_parents(incident: Incident, family: Family, life: Life) -> Iterator[Life]:
-    """Living ancestors within the family, nearest first; a client of NVML that only looks is none of them."""
+    """The unbroken line of living ancestors within the family, nearest first.
+
+    It ends at a shell (whoever typed or scripted the start is no part of the engine), at a client of NVML that only
+    looks, and at a process that holds memory of its own without being in question itself.
+    """
     above = incident.kinship.parent(life)
-    while above is not None and incident.family_of(above) is family:
-        known = family.role(above) in ("engine", "server") and incident.parsed.roles
-        if incident.alive(above) is True and (known or not incident.is_monitor(above)):
-            yield above
+    while above is not None and incident.family_of(above) is family and incident.alive(above) is True:
+        if above.program in SHELLS or incident.is_monitor(above):
+            return
+        yield above
         above = incident.kinship.parent(above)
 
 
@@ -233,7 +242,7 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
         because = shielded(incident, life)
         if incident.is_monitor(life):
             because = "it has the devices open to read figures and holds no device memory"
-        elif because is None and family is not None and family.id not in verdict.scope and incident.holds_now(life):
+        elif because is None and family is not None and life.key not in verdict.scope and incident.holds_now(life):
             because = _why_kept(incident, family)
         if because is not None:
             yield KeepEntry(process=process, pid=life.pid, name=life.title, because=because)
@@ -254,7 +263,7 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
         yield _wait(leaving)
     if acts or verdict.outcome in (RELEASING,):
         yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
-    yield from _unseen_parents(incident, verdict, rows)
+    yield from _unseen_parents(incident, rows)
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
         yield from _collect(incident)
         if _somebody_holds(incident):
@@ -265,12 +274,12 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
             )
 
 
-def _unseen_parents(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Iterator[ThenEntry]:
+def _unseen_parents(incident: Incident, rows: dict[str, Row]) -> Iterator[ThenEntry]:
     """Workers whose parent no source shows: it holds no device memory, so no list of nvidia-smi ever names it."""
     for family in incident.families:
         shown = [row for row in rows.values() if row["family"] == family.id and row["role"] == "worker"]
         alone = [row for row in shown if row["parent_pid"] is None and row["listed"] is True]
-        if family.id not in verdict.scope or not alone or family.parent_title is None:
+        if family.id not in incident.aims.targets or not alone or family.parent_title is None:
             continue
         pids = ",".join(str(row["pid"]) for row in alone)
         yield ThenEntry(

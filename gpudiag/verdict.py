@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
+from gpudiag.timeline.aims import Key
 from gpudiag.timeline.facts.gpu import above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -14,8 +15,8 @@ from gpudiag.timeline.ledger import Entry, Ledger
 from gpudiag.timeline.lives import Life
 
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
-LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD210"})
-"""Rules whose finding says that a family was left behind: its memory is part of the problem, aimed at or not."""
+LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD210"})
+"""Rules whose finding says that a process was left behind: its memory is part of the problem, aimed at or not."""
 NOTICEABLE_MIB = 64.0
 
 _STUCK, _RESPAWN, _TIMING, _HOLDER, _MISSED, _SURVIVAL, _ASIDE = range(7)
@@ -41,8 +42,8 @@ class Verdict:
     outcome: str
     gpu_outcomes: dict[str, str]
     family_outcomes: dict[str, str]
-    scope: frozenset[str]
-    """Families whose memory is the problem: those aimed at, and leftovers of the same owner."""
+    scope: frozenset[Key]
+    """Processes whose memory is the problem: those aimed at, and leftovers of the same owner."""
     findings: tuple[Match, ...]
     """Strongest first; the first is the primary one."""
     primary: str | None
@@ -74,22 +75,25 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     )
 
 
-def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[str]:
-    """Families aimed at, and left-behind families of the same owner (of the only owner, where nothing was aimed at)."""
-    targets = incident.aims.targets
-    by_id = {family.id: family for family in incident.families}
-    left = {name for match in matches if match.rule_id in LEFTOVER_RULES for name in match.families if name in by_id}
-    owners = {by_id[name].user for name in targets} - {None}
-    if not targets:
-        owners = {by_id[name].user for name in left}
-        if len(owners) > 1:
-            return frozenset()
-    unowned = not owners
-    return targets | {
-        name
-        for name in left
-        if unowned or by_id[name].user in owners or (by_id[name].user is None and len(owners) == 0)
-    }
+def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
+    """What was aimed at, and what was left behind by the same owner (the only owner, where nothing was aimed at)."""
+    left = set(_left_behind(incident, matches))
+    if incident.aims.lives:
+        owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
+        return incident.aims.lives | {life.key for life in left if not owners or life.string("user") in owners}
+    return frozenset(life.key for life in left) if len({life.string("user") for life in left}) == 1 else frozenset()
+
+
+def _left_behind(incident: Incident, matches: Iterable[Match]) -> Iterator[Life]:
+    by_id = {incident.process_id(life): life for family in incident.families for life in family.members}
+    for match in matches:
+        if match.rule_id not in LEFTOVER_RULES:
+            continue
+        for row in match.rows:
+            life = by_id.get(str(row["process"]))
+            # A stopped process may be one that somebody suspended on purpose; with its parent gone it is not.
+            if life is not None and (match.rule_id != "GPD207" or row["adopted"] is True):
+                yield life
 
 
 def explains_held(match: Match) -> bool:
@@ -155,7 +159,7 @@ def is_leaving(row: Row | None) -> bool:
 def _gpu_outcome(
     incident: Incident,
     ledger: Ledger | None,
-    scope: frozenset[str],
+    scope: frozenset[Key],
     rows: dict[str, Row],
     matches: Sequence[Match],
     explained: bool,
@@ -163,7 +167,7 @@ def _gpu_outcome(
     if ledger is None:
         return UNCLEAR
     owned = [entry for entry in ledger.entries if entry.life is not None and entry.mib >= 1]
-    ours = [entry for entry in owned if _in_scope(incident, entry, scope)]
+    ours = [entry for entry in owned if _in_scope(entry, scope)]
     if ours:
         leaving = [is_leaving(rows.get(_process(incident, entry))) for entry in ours]
         unheld = [entry for entry in ours if entry.kind == "dead_process" and not entry.held_by]
@@ -178,7 +182,7 @@ def _gpu_outcome(
         return HELD if explained else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
-    if owned and not incident.aims.targets:
+    if owned and not incident.aims.lives:
         return HELD
     if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
         return UNCLEAR
@@ -202,11 +206,9 @@ def _holder(entry: Entry) -> Life:
     return life
 
 
-def _in_scope(incident: Incident, entry: Entry, scope: frozenset[str]) -> bool:
-    families: list[Family | None] = [incident.family_of(_holder(entry))]
-    if entry.life is not None:
-        families.append(incident.family_of(entry.life))
-    return any(family is not None and family.id in scope for family in families)
+def _in_scope(entry: Entry, scope: frozenset[Key]) -> bool:
+    owners = [*entry.held_by, *([entry.life] if entry.life is not None else [])]
+    return any(life.key in scope for life in owners)
 
 
 def _came_back(matches: Sequence[Match], gpu: str) -> bool:

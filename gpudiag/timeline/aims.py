@@ -1,16 +1,22 @@
-"""Which families the kill commands were aimed at. Everything else on the host is a bystander."""
+"""Which processes the kill commands were aimed at. Everything else on the host is a bystander.
+
+A command is aimed at what it names and at what that started, not at ancestors, siblings or the rest of a process group:
+two servers of one script share a group, and a notebook shares it with the server it started.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpudiag.timeline.commands import ActionView, StepView
-from gpudiag.timeline.families import Family
+from gpudiag.timeline.families import SHELLS, Family
+from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.lives import Life
 
 DEVICE_TOOLS = frozenset({"fuser"})
+Key = tuple[str, int, "int | None"]
 
 
 class NameBook(Protocol):
@@ -25,71 +31,101 @@ class NameBook(Protocol):
 class Aims:
     """The answer, for the whole incident and step by step."""
 
+    lives: frozenset[Key]
+    """Processes that the commands were aimed at; empty where there was no command or it cannot be told."""
     targets: frozenset[str]
-    """Ids of the families that the commands were aimed at; empty where there was no command or it cannot be told."""
-    by_step: Mapping[str, frozenset[str]]
-    """For each step that kills, the families it was meant for."""
+    """Ids of their families."""
+    by_step: Mapping[str, frozenset[Key]]
+    """For each step that kills, the processes it was meant for."""
     by_server: frozenset[str]
     """Families whose server a step picked, named by its PID, or names by its pattern: the root was to die."""
 
     def is_target(self, family: Family | None) -> bool:
-        """The commands were aimed at this family."""
+        """The commands were aimed at some of this family."""
         return family is not None and family.id in self.targets
+
+    def is_aimed(self, life: Life) -> bool:
+        """The commands were aimed at this process."""
+        return life.key in self.lives
 
 
 def find_aims(
     actions: Sequence[ActionView],
     families: Sequence[Family],
+    kinship: Kinship,
     book: NameBook,
     logged_pids: frozenset[int],
 ) -> Aims:
     """Judge every command; a step that takes whoever uses a device is aimed at what the other steps name."""
-    by_step: dict[str, frozenset[str]] = {}
-    named: dict[str, frozenset[str]] = {}
-    for action in actions:
-        aim = _named_by(action, families, book, logged_pids)
-        named[action.id] = aim
-    all_named = frozenset[str]().union(*named.values()) if named else frozenset[str]()
-    targets: set[str] = set()
+    named = {action.id: _named_by(action, families, kinship, book, logged_pids) for action in actions}
+    all_named = frozenset[Key]().union(*named.values())
+    by_step: dict[str, frozenset[Key]] = {}
+    aimed: set[Key] = set()
     for action in actions:
         aim = named[action.id] or all_named or _device_users(action, families, logged_pids)
-        targets |= aim
-        for step in action.steps:
-            if step.replay.tool is not None:
-                by_step[step.id] = aim
-    by_server = frozenset[str]().union(*(named[a.id] for a in actions)) if actions else frozenset[str]()
-    return Aims(frozenset(targets), by_step, by_server)
+        aimed |= aim
+        by_step.update({step.id: aim for step in action.steps if step.replay.tool is not None})
+    return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families))
+
+
+def _families_of(keys: Iterable[Key], families: Sequence[Family]) -> frozenset[str]:
+    wanted = set(keys)
+    return frozenset(f.id for f in families if any(life.key in wanted for life in f.members))
 
 
 def _named_by(
     action: ActionView,
     families: Sequence[Family],
+    kinship: Kinship,
     book: NameBook,
     logged_pids: frozenset[int],
-) -> frozenset[str]:
-    """From the strongest sign to the weakest: a PID written down, a server hit, any member hit, an engine named."""
+) -> frozenset[Key]:
+    """From the strongest sign to the weakest: a PID written down, a server hit, any process hit, an engine named."""
     own = [family for family in families if family.host == action.host]
+    lives = [life for family in own for life in family.members]
     steps = [step for step in action.steps if step.replay.tool is not None and not _by_device(step)]
-    written = {f.id for f in own for step in steps for life in f.members if life.pid in _written(step)}
-    if written:
-        return frozenset(written)
-    servers = {f.id for f in own for step in steps if f.root is not None and _selects(step, f.root)}
-    if servers:
-        return frozenset(servers)
-    hit = {f.id for f in own for step in steps for life in f.members if _selects(step, life)}
-    if hit:
-        return frozenset(hit)
-    engines = frozenset[str]().union(*(_engines(step, book) for step in steps)) if steps else frozenset[str]()
-    return _newest([f for f in own if f.engine in engines and _existed(f, action)], logged_pids)
+    written = [life for life in lives if any(_is_written(step, life) for step in steps)]
+    roots = {family.root.key for family in own if family.root is not None}
+    hit = [life for life in lives if any(_selects(step, life) for step in steps)]
+    for picked in (written, [life for life in hit if life.key in roots], hit):
+        if picked:
+            return _with_descendants(picked, lives, kinship)
+    engines = frozenset[str]().union(*(_engines(step, book) for step in steps))
+    fitting = _one_server(_newest([f for f in own if f.engine in engines and _existed(f, action)], logged_pids))
+    return frozenset(life.key for f in fitting for life in f.members if f.role(life) is not None)
+
+
+def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Kinship) -> frozenset[Key]:
+    """What was picked and what it started. Of a shell only the jobs of its own group: tmux starts all sorts of things."""
+    keys = {life.key for life in picked}
+    shells = {life.key: life.integer("pgid") for life in picked if life.program in SHELLS}
+    for life in lives:
+        above = kinship.parent(life)
+        while above is not None and not kinship.is_observer(above):
+            if above.key in keys and (above.key not in shells or shells[above.key] == life.integer("pgid")):
+                keys.add(life.key)
+                break
+            above = kinship.parent(above)
+    return frozenset(keys)
+
+
+def _one_server(families: Sequence[Family]) -> Sequence[Family]:
+    """Two servers in one process group: the engine's name alone does not say which of them was meant."""
+    return [f for f in families if sum(role == "server" for role in f.roles.values()) <= 1]
 
 
 def _by_device(step: StepView) -> bool:
     return step.replay.tool in DEVICE_TOOLS or step.replay.list_from == "nvidia-smi"
 
 
-def _written(step: StepView) -> frozenset[int]:
+def _is_written(step: StepView, life: Life) -> bool:
+    """Its PID, or its process group with a minus, stands in the command."""
     selection = step.replay.selection
-    return frozenset(abs(pid) for pid in selection.literal_pids) if selection is not None else frozenset()
+    if selection is None:
+        return False
+    return life.pid in selection.literal_pids or -(life.integer("pgid") or 0) in {
+        p for p in selection.literal_pids if p < 0
+    }
 
 
 def _selects(step: StepView, life: Life) -> bool:
@@ -113,18 +149,18 @@ def _existed(family: Family, action: ActionView) -> bool:
     return start is None or when is None or start <= when + 1_000_000_000
 
 
-def _newest(families: list[Family], logged_pids: frozenset[int]) -> frozenset[str]:
+def _newest(families: list[Family], logged_pids: frozenset[int]) -> list[Family]:
     """Several servers fit the name: the one whose log is part of the evidence, else the one started last."""
     logged = [f for f in families if any(life.pid in logged_pids for life in f.members)]
     if logged:
-        return frozenset(f.id for f in logged)
+        return logged
     dated = [f for f in families if f.first_start_ns is not None]
     if dated:
-        return frozenset({max(dated, key=lambda family: family.first_start_ns or 0).id})
-    return frozenset(f.id for f in families) if len(families) == 1 else frozenset()
+        return [max(dated, key=lambda family: family.first_start_ns or 0)]
+    return families if len(families) == 1 else []
 
 
-def _device_users(action: ActionView, families: Sequence[Family], logged_pids: frozenset[int]) -> frozenset[str]:
+def _device_users(action: ActionView, families: Sequence[Family], logged_pids: frozenset[int]) -> frozenset[Key]:
     """``fuser -k /dev/nvidia*`` and the like mean every user of the devices; whose, has to be settled.
 
     The server whose log is part of the evidence; else the caller's own; else whoever owns them all. Several
@@ -133,14 +169,13 @@ def _device_users(action: ActionView, families: Sequence[Family], logged_pids: f
     if not any(step.replay.tool is not None and _by_device(step) for step in action.steps):
         return frozenset()
     users = [f for f in families if f.host == action.host and _ever_used_devices(f) and _existed(f, action)]
-    logged = [f for f in users if any(life.pid in logged_pids for life in f.members)]
-    if logged:
-        return frozenset(f.id for f in logged)
-    own = [f for f in users if f.user is not None and f.user == action.caller.user]
-    if own:
-        return frozenset(f.id for f in own)
     owners = {f.user for f in users}
-    return frozenset(f.id for f in users) if len(owners) == 1 else frozenset()
+    chosen = (
+        [f for f in users if any(life.pid in logged_pids for life in f.members)]
+        or [f for f in users if f.user is not None and f.user == action.caller.user]
+        or (users if len(owners) == 1 else [])
+    )
+    return frozenset(life.key for f in chosen for life in f.members)
 
 
 def _ever_used_devices(family: Family) -> bool:

@@ -175,7 +175,15 @@ def _family(
     family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
     family.parent_title = book.title_of(family.engine, "engine") if family.engine is not None else None
     _roles_by_position(family, kinship)
+    _adopted_root(family)
     return family
+
+
+def _adopted_root(family: Family) -> None:
+    """The group's leader was never seen and one member is a server by its own words: a script started it and ended."""
+    heads = [life for life in family.members if family.role(life) in ("server", "launcher")]
+    if family.root is None and len(heads) == 1:
+        family.root, family.root_pid = heads[0], heads[0].pid
 
 
 def _root_pid(key: tuple[str, str, object], members: Sequence[Life]) -> int | None:

@@ -224,7 +224,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)
-    aims = find_aims(actions, families, book, frozenset(log_roles))
+    aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(

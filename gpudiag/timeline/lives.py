@@ -21,7 +21,7 @@ _SOURCE_RANK = {"proc": 0, "ps": 1, "fuser": 2}
 _START_TOLERANCE_NS = 3 * SECOND
 
 
-@dataclass
+@dataclass(eq=False)
 class Sighting:
     """What one look shows of one PID."""
 
@@ -90,7 +90,7 @@ class Sighting:
         return figures
 
 
-@dataclass
+@dataclass(eq=False)
 class Life:
     """One process from its start to its end, as far as the looks show it."""
 

@@ -44,7 +44,8 @@ def carrier_rows(incident: Incident) -> Iterator[Row]:
 
 def _row(incident: Incident, action: ActionView, step: StepView, kind: str, cmdline: str | None) -> dict[str, object]:
     selection = step.replay.selection
-    targets = [family for family in incident.families if family.id in incident.aims.by_step.get(step.id, frozenset())]
+    aimed = incident.aims.by_step.get(step.id, frozenset())
+    targets = [family for family in incident.families if any(life.key in aimed for life in family.members)]
     return {
         "host": incident.host_id(action.host),
         "family": targets[0].id if len(targets) == 1 else None,
@@ -64,7 +65,7 @@ def _row(incident: Incident, action: ActionView, step: StepView, kind: str, cmdl
 def held_by_targets(incident: Incident, action: ActionView, step: StepView) -> float | None:
     """What the families that the step was meant for still hold; with no owner known, what the GPUs still hold."""
     aimed = incident.aims.by_step.get(step.id, frozenset())
-    lives = [life for family in incident.families if family.id in aimed for life in family.members]
+    lives = [life for family in incident.families for life in family.members if life.key in aimed]
     figures = [figure for life in lives if (figure := incident.holds_now(life)) is not None]
     if figures:
         return sum(figures)

@@ -10,10 +10,9 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import SIGKILL_BIT, Life
 from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
-
-CHILD_ROLES = frozenset({"engine", "worker", "scheduler", "detokenizer", "runner", "rank", "shard"})
 
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
@@ -68,6 +67,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         "root_pid": family.root_pid,
         "root_alive": root_alive,
         "orphaned": is_orphan(incident, family, life),
+        "adopted": was_adopted(life) if life.integer("ppid") is not None else None,
         "older_family": is_older(incident, family),
         "alive_before": alive_before(incident, life),
         "newer_than_actions": newer_than_actions(incident, life),
@@ -150,35 +150,6 @@ def alive_root(incident: Incident, family: Family) -> bool | None:
     if family.root_pid is None or look is None:
         return None
     return incident.census.pid_alive(family.host, family.root_pid, look)
-
-
-def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
-    """It lives and an ancestor within its family does not."""
-    if incident.alive(life) is False:
-        return False
-    answers: list[bool | None] = []
-    root = alive_root(incident, family)
-    if family.root is not life:
-        answers.append(root)
-    adopted = was_adopted(life)
-    above = incident.kinship.parent(life)
-    while above is not None and incident.family_of(above) is family:
-        answers.append(incident.alive(above))
-        adopted = adopted or was_adopted(above)
-        above = incident.kinship.parent(above)
-    if any(answer is False for answer in answers) or adopted:
-        return True
-    return None if any(answer is None for answer in answers) else False
-
-
-def was_adopted(life: Life) -> bool:
-    """PID 1 is its parent and it leads no process group: init did not start it so, its own parent died.
-
-    Not where PID 1 leads the group itself: a container's first process starts its children that way.
-    """
-    group = life.integer("pgid")
-    parents = {row.ppid for seen in life.sightings.values() for row in seen.rows if row.ppid is not None}
-    return 1 in parents and group not in (None, 0, 1, life.pid)
 
 
 def is_older(incident: Incident, family: Family) -> bool | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudiag.model import Citation
 from gpudiag.shell.selection import Verdict
-from gpudiag.timeline.aims import DEVICE_TOOLS
+from gpudiag.timeline.aims import DEVICE_TOOLS, Key
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
@@ -70,7 +70,7 @@ def _row(
         "ran": step.replay.ran,
         "ran_proven": step.replay.ran_proven or bool(step.traced),
         "alive_then": then,
-        "meant": is_meant(step, family, aimed, selected),
+        "meant": is_meant(step, life, aimed, selected),
         "selected": selected,
         "permitted": False if life.pid in step.refused else (verdict.permitted if verdict is not None else None),
         "blind": verdict.blind if verdict is not None else None,
@@ -80,8 +80,8 @@ def _row(
         "delivered": delivered,
         "delivered_proven": proven,
         "died": _died(incident, action, life),
-        "other_family": family.id not in aimed if aimed else None,
-        "wanted": _wanted(incident, family, aimed),
+        "other_family": life.key not in aimed if aimed else None,
+        "wanted": _wanted(incident, family, life, aimed),
         "missed_mib": incident.holds_now(life),
         "cites": incident.citations.add_all([action.action.cited, *proof, *life.citations()[:2]]),
     }
@@ -133,9 +133,9 @@ def selects(step: StepView, life: Life) -> bool | None:
     return True if life.pid in selection.literal_pids else None
 
 
-def is_meant(step: StepView, family: Family, aimed: frozenset[str], selected: bool | None) -> bool | None:
+def is_meant(step: StepView, life: Life, aimed: frozenset[Key], selected: bool | None) -> bool | None:
     """The step was meant for this process."""
-    if family.id in aimed:
+    if life.key in aimed:
         return True
     if step.replay.tool in DEVICE_TOOLS or step.replay.list_from == "nvidia-smi":
         return False if aimed else None
@@ -210,10 +210,11 @@ def _died(incident: Incident, action: ActionView, life: Life) -> bool | None:
     return None if alive is None else not alive
 
 
-def _wanted(incident: Incident, family: Family, aimed: frozenset[str]) -> bool | None:
+def _wanted(incident: Incident, family: Family, life: Life, aimed: frozenset[Key]) -> bool | None:
+    """Part of something that runs on and that the command was not meant for."""
     if not aimed:
         return None
-    return family.id not in aimed and family.root is not None and incident.alive(family.root) is True
+    return life.key not in aimed and family.root is not None and incident.alive(family.root) is True
 
 
 def _text_from(life: Life) -> str | None:

@@ -51,5 +51,6 @@ def about(incident: Incident, life: Life) -> dict[str, object]:
         "alive_now": incident.alive(life),
         "state": seen.first("state") if seen is not None else None,
         "target_family": incident.aims.is_target(family),
+        "aimed": incident.aims.is_aimed(life) if incident.actions else None,
         "same_owner": None if user is None or not owners else user in owners,
     }

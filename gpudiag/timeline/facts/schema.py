@@ -57,6 +57,7 @@ _PROCESS_NOW: dict[str, Column] = {
     "alive_now": Column(FLAG, "it is in the newest look and not a plain zombie"),
     "state": Column(TEXT, "state letter in the newest look"),
     "target_family": Column(FLAG, "its family is one that the actions were aimed at"),
+    "aimed": Column(FLAG, "the actions were aimed at this process: named, hit, or started by what they hit"),
     "same_owner": Column(FLAG, "its user is the user of the family that the actions were aimed at"),
 }
 
@@ -87,7 +88,7 @@ REACH = Table(
         "delivered": Column(FLAG, "the signal reached it (trace, or selected, permitted and gone or dying after)"),
         "delivered_proven": Column(FLAG, "a trace or a recorded state shows the delivery"),
         "died": Column(FLAG, "it is gone, or a zombie, in the newest look"),
-        "other_family": Column(FLAG, "it belongs to another family than those the command was aimed at"),
+        "other_family": Column(FLAG, "it is none of the processes that the command was aimed at"),
         "wanted": Column(FLAG, "it belongs to a running server, job or session that the command was not meant for"),
         "missed_mib": Column(NUMBER, "holds_mib of the process, or what its family holds for the family's engine"),
     },
@@ -135,7 +136,10 @@ HOLDER = Table(
         "parent_alive": Column(FLAG, "the parent that started it is alive"),
         "root_pid": Column(COUNT, "root of its family"),
         "root_alive": Column(FLAG, "the root of its family is alive"),
-        "orphaned": Column(FLAG, "an ancestor within its family is dead while it lives"),
+        "orphaned": Column(
+            FLAG, "it lives and the server it belongs to does not (what counts as evidence: timeline/orphans.py)"
+        ),
+        "adopted": Column(FLAG, "PID 1 took it over: it leads no process group, so its own parent died"),
         "older_family": Column(FLAG, "its family is an earlier server than the one the actions were aimed at"),
         "alive_before": Column(FLAG, "it existed before the first action"),
         "newer_than_actions": Column(FLAG, "it started after the last action"),

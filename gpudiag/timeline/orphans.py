@@ -1,0 +1,103 @@
+"""Who outlived the server it belongs to. Wrongly called an orphan, a healthy process would be killed.
+
+A dead group leader proves nothing: the leader may have been a script that started a server and ended, and then the
+server's parent is PID 1 too. So an adopted process counts as an orphan only with a positive sign: its server was seen
+alive and is dead, its own words say that it is an engine's child, or the shape of what is left can only be a remainder.
+"""
+
+from __future__ import annotations
+
+from gpudiag.timeline.families import SHELLS, Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.lives import Life
+from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND
+
+CHILD_ROLES = frozenset({"engine", "worker", "tracker"})
+HEAD_ROLES = frozenset({"server", "launcher"})
+_TOGETHER_S = 2
+"""An engine and its resource tracker are started within this time of each other."""
+
+
+def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
+    """It lives and its server does not; ``None`` = the evidence does not tell."""
+    alive = incident.alive(life)
+    if alive is False:
+        return False
+    chain = _ancestors(incident, family, life)
+    top = _top_alive(incident, life, chain)
+    if family.role(top) in HEAD_ROLES and incident.alive(top) is True:
+        return False
+    dead = [above for above in chain if incident.alive(above) is False and above.program not in SHELLS]
+    if dead:
+        return True
+    if was_adopted(top):
+        known = family.role(top) in CHILD_ROLES or family.role(life) in CHILD_ROLES
+        return True if known or _is_remainder(incident, family, top) else None
+    if any(incident.alive(above) is None for above in chain):
+        return None
+    return False if family.root is not None and incident.alive(family.root) is True else None
+
+
+def was_adopted(life: Life) -> bool:
+    """PID 1 is its parent and it leads no process group: init did not start it so, its own parent died.
+
+    Not where PID 1 leads the group itself: a container's first process starts its children that way.
+    """
+    group = life.integer("pgid")
+    parents = {row.ppid for seen in life.sightings.values() for row in seen.rows if row.ppid is not None}
+    return 1 in parents and group not in (None, 0, 1, life.pid)
+
+
+def _ancestors(incident: Incident, family: Family, life: Life) -> list[Life]:
+    """Ancestors within the family, nearest first."""
+    chain: list[Life] = []
+    above = incident.kinship.parent(life)
+    while above is not None and incident.family_of(above) is family:
+        chain.append(above)
+        above = incident.kinship.parent(above)
+    return chain
+
+
+def _top_alive(incident: Incident, life: Life, chain: list[Life]) -> Life:
+    """The farthest ancestor that an unbroken line of living parents leads to."""
+    top = life
+    for above in chain:
+        if incident.alive(above) is not True:
+            return top
+        top = above
+    return top
+
+
+def _is_remainder(incident: Incident, family: Family, top: Life) -> bool:
+    """What an engine leaves behind when its server dies, whatever it is called.
+
+    A process that holds no device memory while its children do, adopted together with a childless one that has no
+    device open either and was started at the same time. A script that started a server and ended leaves the server's
+    head adopted, alone.
+    """
+    tops = [life for life in family.members if was_adopted(life) and incident.alive(life) is True]
+    engines = [life for life in tops if _leads_holders(incident, family, life)]
+    helpers = [life for life in tops if _is_bare(incident, family, life)]
+    paired = any(_together(engine, helper) for engine in engines for helper in helpers)
+    return paired and (top in engines or top in helpers)
+
+
+def _children(incident: Incident, family: Family, life: Life) -> list[Life]:
+    return [other for other in family.members if incident.kinship.parent(other) is life]
+
+
+def _leads_holders(incident: Incident, family: Family, life: Life) -> bool:
+    children = _children(incident, family, life)
+    return incident.holds_now(life) == 0 and any(incident.holds_now(child) for child in children)
+
+
+def _is_bare(incident: Incident, family: Family, life: Life) -> bool:
+    return incident.holds_now(life) == 0 and not _children(incident, family, life)
+
+
+def _together(one: Life, other: Life) -> bool:
+    if one.start_ticks is not None and other.start_ticks is not None:
+        return abs(one.start_ticks - other.start_ticks) <= _TOGETHER_S * TICKS_PER_SECOND
+    if one.start_ns is None or other.start_ns is None:
+        return False
+    return abs(one.start_ns - other.start_ns) <= _TOGETHER_S * SECOND + one.start_error_ns + other.start_error_ns
