@@ -15,8 +15,9 @@ from gpudiag.timeline.aims import Key
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
-from gpudiag.timeline.families import SHELLS, Family
+from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
@@ -150,7 +151,7 @@ def _engine_parents(incident: Incident, family: Family, life: Life) -> Iterator[
     """
     above = incident.kinship.parent(life)
     while above is not None and incident.family_of(above) is family and incident.alive(above) is True:
-        if above.program in SHELLS or incident.is_monitor(above):
+        if is_shell(above) or incident.is_monitor(above):
             return
         yield above
         above = incident.kinship.parent(above)
@@ -224,7 +225,7 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
             lives = [life for life in incident.census.named(_host_of(incident, row), pid) if incident.alive(life)]
             if lives:
                 life = lives[-1]
-                kind = "shell_loop" if life.program in SHELLS else "launcher"
+                kind = "shell_loop" if is_shell(life) else "launcher"
                 command = kill_command(incident, life, "TERM")
                 yield pid, StopFirst(kind=kind, id=str(pid), command=command, run_in="host")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpudiag.timeline.commands import ActionView, StepView
-from gpudiag.timeline.families import SHELLS, Family
-from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import Life
 
 DEVICE_TOOLS = frozenset({"fuser"})
@@ -96,9 +96,9 @@ def _named_by(
 
 
 def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Kinship) -> frozenset[Key]:
-    """What was picked and what it started. Of a shell only the jobs of its own group: tmux starts all sorts of things."""
+    """What was picked and what it started; of a shell only the jobs of its own group (tmux starts all sorts of things)."""
     keys = {life.key for life in picked}
-    shells = {life.key: life.integer("pgid") for life in picked if life.program in SHELLS}
+    shells = {life.key: life.integer("pgid") for life in picked if is_shell(life)}
     for life in lives:
         above = kinship.parent(life)
         while above is not None and not kinship.is_observer(above):

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpudiag.timeline.inheritance import Inheritance
-from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import Census, Life
-
-SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo"})
-"""Parents that start unrelated things; the death of one does not tie its children together."""
 
 
 class RoleBook(Protocol):
@@ -129,7 +126,7 @@ def _merge_by_killed_parent(
             continue
         leader = next((life for life in lives if life.pid == key[2]), None)
         parent = kinship.parent(leader) if leader is not None else None
-        if parent is None or parent.key not in hit or parent.program in SHELLS:
+        if parent is None or parent.key not in hit or is_shell(parent):
             continue
         target = of_life.get(parent.key)
         if target is not None and target != key and target in groups:

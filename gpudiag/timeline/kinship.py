@@ -6,6 +6,18 @@ from collections.abc import Mapping
 
 from gpudiag.timeline.lives import Census, Life
 
+SHELLS = frozenset(
+    {"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo", "nohup", "setsid"}
+)
+"""Programs that start unrelated things: the death of one does not tie its children together."""
+
+
+def is_shell(life: Life) -> bool:
+    """It is a shell or a terminal by its name (``-bash``, ``tmux: server``, ``SCREEN``)."""
+    line = (life.cmdline or "").split(" ", 1)[0].rsplit("/", 1)[-1]
+    names = {(text or "").lstrip("-").split(":", 1)[0].split(" ", 1)[0].lower() for text in (life.program, line)}
+    return bool(names & SHELLS)
+
 
 class Kinship:
     """Parents, groups and observers over all looks."""

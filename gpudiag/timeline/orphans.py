@@ -7,8 +7,9 @@ alive and is dead, its own words say that it is an engine's child, or the shape 
 
 from __future__ import annotations
 
-from gpudiag.timeline.families import SHELLS, Family
+from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND
 
@@ -27,7 +28,7 @@ def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
     top = _top_alive(incident, life, chain)
     if family.role(top) in HEAD_ROLES and incident.alive(top) is True:
         return False
-    dead = [above for above in chain if incident.alive(above) is False and above.program not in SHELLS]
+    dead = [above for above in chain if incident.alive(above) is False and not is_shell(above)]
     if dead:
         return True
     if was_adopted(top):
