@@ -141,7 +141,7 @@ def _gpu(incident: Incident, verdict: Verdict, gpu_id: str) -> c.Gpu:
         uuid=gpu.uuid,
         name=gpu.name,
         total_mib=mib(gpu.total_mib),
-        used_mib=mib(ledger.figure.used_mib) if ledger is not None else None,
+        used_mib=mib(ledger.figure.used_mib) if ledger is not None and ledger.figure.whole else None,
         reserved_mib=mib(gpu.reserved_mib),
         baseline_mib=None,
         outcome=verdict.gpu_outcomes[gpu_id],

@@ -146,6 +146,114 @@ class Handle:
 
 
 @dataclass(frozen=True)
+class GpuName:
+    """One GPU with the names that one source gives to it: index beside UUID, as ``nvidia-smi -L`` prints them."""
+
+    at: Place
+    gpu: GpuRef
+    name: Optional[str]
+    """The model, as printed."""
+    mig_uuids: Tuple[str, ...]
+    """The UUIDs of its MIG devices, in the order printed."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container as its engine describes it."""
+
+    at: Place
+    cited: Citation
+    id: Optional[str] = None
+    """As printed, usually the first twelve digits."""
+    name: Optional[str] = None
+    image: Optional[str] = None
+    status: Optional[str] = None
+    """``Up 3 hours``, ``running``, ``Exited (137) 2 minutes ago``: as printed."""
+    main_pid: Optional[int] = None
+    """PID of its first process on the host."""
+    restart: Optional[str] = None
+    """Restart policy: ``no``, ``always``, ``unless-stopped``, ``on-failure``."""
+    pids: Tuple[int, ...] = ()
+    """Processes of it on the host, where they were listed (``docker top``)."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One systemd unit."""
+
+    at: Place
+    cited: Citation
+    name: Optional[str]
+    """``ollama.service``; ``None`` where the output does not tell which of several it is about."""
+    active: Optional[str] = None
+    """``active``, ``inactive``, ``failed``, ``activating``, ``deactivating``."""
+    sub: Optional[str] = None
+    """``running``, ``dead``, ``exited``, ``auto-restart``."""
+    main_pid: Optional[int] = None
+    restart: Optional[str] = None
+    """``Restart=``: ``no``, ``always``, ``on-failure`` …"""
+    pids: Tuple[int, ...] = ()
+    """Processes of its control group, where they were listed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a batch system (Slurm)."""
+
+    at: Place
+    cited: Citation
+    id: str
+    """With the array index or the step, as printed."""
+    name: Optional[str] = None
+    """``squeue`` cuts it to eight characters."""
+    user: Optional[str] = None
+    state: Optional[str] = None
+    """``R``, ``PD``, ``CG`` …, as printed."""
+    nodes: Optional[str] = None
+    """Node list, or the reason in brackets."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One Kubernetes pod."""
+
+    at: Place
+    cited: Citation
+    name: str
+    namespace: Optional[str] = None
+    status: Optional[str] = None
+    restarts: Optional[int] = None
+    node: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A listening TCP socket."""
+
+    at: Place
+    cited: Citation
+    address: str
+    """Local address as printed, without the port."""
+    port: int
+    pids: Tuple[int, ...]
+    """Who has the socket open; empty where the reader had no right to see it."""
+    comm: Optional[str]
+    """Of the first one, as printed."""
+
+
+@dataclass(frozen=True)
+class KernelStack:
+    """Where in the kernel a task is: ``/proc/PID/stack``."""
+
+    at: Place
+    cited: Citation
+    pid: int
+    frames: Tuple[str, ...]
+    """Function names, innermost first, without offsets; the module in brackets is kept."""
+
+
+@dataclass(frozen=True)
 class KillAction:
     """A command that somebody gave, as it was recorded. What it does is the shell stage's business."""
 
@@ -232,7 +340,8 @@ class Coverage:
     at: Place
     source: str
     """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
-    ``kill commands``, ``server log``."""
+    ``kill commands``, ``server log``; also ``containers``, ``units``, ``jobs``, ``pods``, ``listening ports``,
+    ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
     outcome: str
     """``ok``, ``absent``, ``denied``, ``timed_out``, ``truncated`` or ``not_understood``."""
     because: Optional[str]

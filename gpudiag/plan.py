@@ -120,13 +120,19 @@ def _may_be_killed(incident: Incident, life: Life, row: Row) -> bool:
     """Alive, not already killed, not shielded, and not a job that somebody started after the clean-up."""
     if is_leaving(row) or row["kill_delivered"] is True or shielded(incident, life):
         return False
-    if row["alive_now"] is False or row["other_tenant"] is True:
+    if row["alive_now"] is False or row["other_tenant"] is True or _seen_before_the_end(incident, life.host):
         return False
     if row["zombie"] is True and not (row["live_threads"] and row["kill_delivered"] is False):
         return False
     if row["newer_than_actions"] is True and row["replaces_pid"] is None and incident.inherits_from(life) is None:
         return False
     return row["alive_now"] is True
+
+
+def _seen_before_the_end(incident: Incident, host: str) -> bool:
+    """The newest look is older than the last command: who is left of those it shows, nothing tells."""
+    look, last = incident.newest(host), incident.last_action(host)
+    return look is not None and last is not None and last.slot > look.position
 
 
 def shielded(incident: Incident, life: Life) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
 from gpudiag.timeline.aims import Key
-from gpudiag.timeline.facts.gpu import above_baseline
+from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -153,7 +153,10 @@ def is_leaving(row: Row | None) -> bool:
     """SIGKILL reached it, it is dying, and it has not taken longer than a release may take."""
     if row is None or row["kill_delivered"] is not True:
         return False
-    return (row["zombie"] is True or row["in_kernel"] is True) and row["within_expected"] is not False
+    if row["zombie"] is True:
+        return row["within_expected"] is not False
+    # A living process with SIGKILL on it is leaving only as long as that can take; after that it is stuck.
+    return row["within_expected"] is True
 
 
 def _gpu_outcome(
@@ -183,10 +186,15 @@ def _gpu_outcome(
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
     if owned and not incident.aims.lives:
-        return HELD
+        return HELD if any(incident.alive(_holder(entry)) for entry in owned) else UNCLEAR
     if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
         return UNCLEAR
-    return RELEASED if _came_back(matches, ledger.figure.gpu.id) else NOTHING
+    back = _came_back(matches, ledger.figure.gpu.id) or _fell_to_idle(incident, ledger)
+    if back:
+        return RELEASED
+    # Not shown to be older than the commands, and nothing shows that the memory was ever free: the same job again?
+    known = [row for entry in owned if (row := rows.get(_process(incident, entry))) is not None]
+    return NOTHING if all(row["alive_before"] or row["other_tenant"] for row in known) else UNCLEAR
 
 
 def _process(incident: Incident, entry: Entry) -> str:
@@ -209,6 +217,13 @@ def _holder(entry: Entry) -> Life:
 def _in_scope(entry: Entry, scope: frozenset[Key]) -> bool:
     owners = [*entry.held_by, *([entry.life] if entry.life is not None else [])]
     return any(life.key in scope for life in owners)
+
+
+def _fell_to_idle(incident: Incident, ledger: Ledger) -> bool:
+    """An earlier look shows this GPU in use, and now it is idle: whose memory that was need not be known."""
+    figures = [incident.memory.at_look(ledger.figure.gpu, look.id) for look in incident.looks]
+    highest = max((figure for figure in figures if figure is not None), default=0.0)
+    return not above_baseline(ledger) and highest - ledger.figure.used_mib >= IDLE_MIB
 
 
 def _came_back(matches: Sequence[Match], gpu: str) -> bool:

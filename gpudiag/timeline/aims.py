@@ -96,7 +96,7 @@ def _named_by(
 
 
 def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Kinship) -> frozenset[Key]:
-    """What was picked and what it started; of a shell only the jobs of its own group (tmux starts all sorts of things)."""
+    """What was picked and what it started; of a shell only the jobs of its own group (tmux starts anything)."""
     keys = {life.key for life in picked}
     shells = {life.key: life.integer("pgid") for life in picked if is_shell(life)}
     for life in lives:

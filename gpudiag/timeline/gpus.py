@@ -55,8 +55,11 @@ def _keys(host: str, ref: GpuRef) -> Iterable[tuple[str, str, object]]:
 
 
 def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> GpuIndex:
-    """Join references that share a name: rows with two names tie UUID, bus id and index together."""
-    samples = list(samples)
+    """Join references that share a name: rows with two names tie UUID, bus id and index together.
+
+    A host whose only GPU evidence is a list of ``pid,name,used_memory`` has one GPU without any name.
+    """
+    samples, bookings = list(samples), list(bookings)
     groups: dict[tuple[str, str, object], set[tuple[str, str, object]]] = {}
     for row in [*samples, *bookings]:
         keys = set(_keys(row.at.host, row.gpu))
@@ -70,6 +73,8 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> Gpu
         gpu = _gpu(keys)
         gpus.append(gpu)
         by_name.update(dict.fromkeys(keys, gpu.id))
+    bare = {row.at.host for row in bookings if not list(_keys(row.at.host, row.gpu))} - {gpu.host for gpu in gpus}
+    gpus += [Gpu(f"{host}/gpu?".lstrip("/"), host, None, None, None, None, None, None) for host in sorted(bare)]
     index = GpuIndex(gpus, by_name)
     return GpuIndex((_with_constants(gpu, samples, index) for gpu in gpus), by_name)
 

@@ -11,7 +11,7 @@ from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
 from gpudiag.timeline.families import Family, RoleBook, find_families
-from gpudiag.timeline.gpus import GpuIndex, index_gpus
+from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
@@ -174,9 +174,22 @@ class Incident:
                     return True, step.cites
                 verdict = step.verdict(life.pid)
                 hit = verdict is not None and verdict.selected is True and verdict.permitted is not False
-                if hit and step.sent_to.get(life.pid) is not False and self._dying(life):
+                if not hit or step.sent_to.get(life.pid) is False or not self._looked_after(life, action):
+                    continue
+                if self._dying(life):
+                    return True, [action.action.cited]
+                if verdict is not None and verdict.permitted and step.replay.ran:
+                    # The kernel takes root's SIGKILL for any process that is there: one that lives on is stuck.
                     return True, [action.action.cited]
         return (None, []) if self._dying(life) is not False else (False, [])
+
+    def _looked_after(self, life: Life, action: ActionView) -> bool:
+        """The process is older than the command, and the newest look is later."""
+        look = self.newest(life.host)
+        if look is None or look.position < action.slot:
+            return False
+        sent = action.action.time_ns
+        return sent is None or life.start_ns is None or life.start_ns - life.start_error_ns <= sent
 
     def _dying(self, life: Life) -> bool | None:
         look = self.newest(life.host)
@@ -273,11 +286,27 @@ def _ledgers(incident: Incident) -> dict[str, Ledger]:
     for gpu in incident.gpus.gpus:
         look = incident.newest(gpu.host)
         figure = newest_figure(incident, gpu.id)
-        if look is None or figure is None:
+        if look is None:
+            continue
+        figure = figure if figure is not None else _listed_figure(incident, gpu, look)
+        if figure is None:
             continue
         seen = incident.list_seen(gpu.host)
         ledgers[gpu.id] = close_ledger(figure, look, incident.census, incident.inherited, seen, pinned)
     return ledgers
+
+
+def _listed_figure(incident: Incident, gpu: Gpu, look: Look) -> Figure | None:
+    """Without a figure of the GPU, a list that was taken after the last command still shows at least its own sum."""
+    last = incident.last_action(gpu.host)
+    if last is not None and look.position < last.slot:
+        return None
+    seen = [life.sightings[look.id] for life in incident.census.lives if look.id in life.sightings]
+    rows = [(row, mib) for s in seen for own, row in s.bookings if own == gpu.id and (mib := row.mib) is not None]
+    if not rows:
+        return None
+    figures = [figure for s in seen if (figure := s.held().get(gpu.id)) is not None]
+    return Figure(gpu, look.id, look.end_ns, sum(figures), True, rows[0][0].cited, whole=False)
 
 
 def newest_figure(incident: Incident, gpu_id: str) -> Figure | None:

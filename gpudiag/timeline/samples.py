@@ -36,6 +36,8 @@ class Figure:
     net: bool
     """Without the driver's reserve. Where only NVML's gross figure exists and the reserve is unknown, it is not."""
     cited: Citation
+    whole: bool = True
+    """``False``: no source has the GPU's figure; it is the sum of what a process list books, so at least that."""
 
 
 class Memory:

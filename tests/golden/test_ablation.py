@@ -144,7 +144,7 @@ WEAKER: dict[str, dict[str, Left]] = {
         "gpu+processes": left(UNCLEAR),
         "gpu+handles": left(UNCLEAR),
         "actions+gpu": left(UNCLEAR),
-        "actions+processes": left(HELD),
+        "actions+processes": left(UNCLEAR),
     },
     "teardown-pinned-8g-done": {
         "gpu": left(UNCLEAR, *OLDER),
