@@ -96,3 +96,14 @@ def _without_handles(file: Path) -> str:
         files.pop("nvidia_fds", None)
         files.pop("nvidia_maps", None)
     return json.dumps(processes, indent=1)
+
+
+def without_earlier_looks(capture: Path) -> Iterator[Removal]:
+    """Most people collect only after the clean-up failed: alone, without recordings, without even the command."""
+    before = {member for member in members(capture) if member.startswith("before/")}
+    if not before:
+        return
+    recorded = {member for member in members(capture) if member in ("nvml-series.json", "server.log") or _trace(member)}
+    yield Removal("after only", frozenset(before))
+    yield Removal("after only, nothing recorded", frozenset(before | recorded))
+    yield Removal("after only, command unknown", frozenset(before | recorded | {KILL_COMMANDS}))
