@@ -51,11 +51,11 @@ def test_absence_counts_only_in_a_complete_table() -> None:
 
 
 def test_a_name_in_nvidia_smi_means_alive_and_its_absence_does_not_mean_dead() -> None:
-    found = census(
-        bookings=[booking("M", 7), booking("M", 8, name=None), booking("M", 9, name=None, missing="[Not Found]")]
-    )
-    alive = {life.pid: found.alive(life, found.looks[1]) for life in found.lives}
-    assert alive == {7: True, 8: None, 9: None}
+    rows = [booking("M", 7), booking("M", 8, name=None), booking("M", 9, name=None, missing="[Not Found]")]
+    found = census(bookings=rows)
+    assert {life.pid: found.alive(life, found.looks[1]) for life in found.lives} == {7: True, 8: None, 9: False}
+    inside = census(bookings=rows, limited=frozenset({"M"}))
+    assert {life.pid: inside.alive(life, inside.looks[1]) for life in inside.lives} == {7: True, 8: None, 9: None}
 
 
 def test_exiting_process_is_present_and_not_known_to_live() -> None:

@@ -1,0 +1,241 @@
+"""Write a bundle so that what has been seen is on disk before the next thing is looked at.
+
+Every source is one gzip member of its own, written when the source ends. A recorder that is killed leaves a file that
+``gpudiag explain`` reads, under the name with ``.partial`` behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zlib
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Dict, List, Optional, Sequence
+
+from gpudiag.bundle.format import (
+    BLOCK,
+    CHECKSUMS,
+    END,
+    OUTCOME_VALUES,
+    OUTCOMES,
+    RECORDS,
+    SOURCE_CAP,
+    SOURCES_CAP,
+    START,
+    TOTAL_CAP,
+    WRITTEN_NAME_CAP,
+    Clocks,
+    End,
+    Outcome,
+    Start,
+    checksum_lines,
+    name_problem,
+)
+
+PARTIAL = ".partial"
+_IN_MEMORY = 4 * 1024 * 1024
+"""Bytes of an unfinished source that stay in memory; beyond that it is spooled to a nameless file."""
+_CHUNK = 1 << 16
+
+
+class BundleWriter:
+    """An open bundle. Not for several threads: who reads sources side by side hands them over one by one."""
+
+    def __init__(self, path: Path, start: Start, sync: bool = False) -> None:
+        """Create ``path`` with ``.partial`` behind it, readable by its owner only; it may not exist yet.
+
+        ``sync``: wait after every source until the disk has it.
+        """
+        if os.path.lexists(str(path)):
+            raise FileExistsError(f"{path} exists already")
+        self.path = path
+        self.partial = path.with_name(path.name + PARTIAL)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(str(self.partial), flags, 0o600), "wb", buffering=0)
+        self._sync = sync
+        self._sums: Dict[str, str] = {}
+        self._kept = 0
+        self._outcomes = 0
+        self._member([_entry(START, start.to_json(), self._sums)])
+
+    def source(self, member: str) -> SourceWriter:
+        """Begin a source. Nothing of it is in the bundle before it is closed."""
+        problem = name_problem(member, WRITTEN_NAME_CAP)
+        if problem is None and member.split("/")[0] == RECORDS:
+            problem = f"{RECORDS}/ is the format's own folder"
+        if problem is None and member in self._sums:
+            problem = "it is in the bundle already"
+        if problem is None and self._outcomes >= SOURCES_CAP:
+            problem = f"the bundle holds {SOURCES_CAP} sources already"
+        if problem is not None:
+            raise ValueError(f"{member!r} cannot be written: {problem}")
+        return SourceWriter(self, member, min(SOURCE_CAP, TOTAL_CAP - self._kept))
+
+    def finish(self, clocks: Clocks, pids: Sequence[int] = ()) -> Path:
+        """Write the end record and the checksums and give the file its name."""
+        self._member([_entry(END, End(clocks, tuple(pids)).to_json(), self._sums)])
+        self._member([_entry(CHECKSUMS, checksum_lines(self._sums), {}), [b"\0" * (2 * BLOCK)]])
+        self._file.close()
+        os.rename(str(self.partial), str(self.path))  # noqa: PTH104 - Path.rename is the same call
+        return self.path
+
+    def close(self) -> None:
+        """Leave the bundle as it is, with its ``.partial`` name."""
+        self._file.close()
+
+    def commit(self, outcome: Outcome, spool: Optional[IO[bytes]], head: bytes, size: int, digest: str) -> None:
+        """Write a closed source and its outcome as one gzip member; only ``SourceWriter`` calls this."""
+        parts: List[Sequence[bytes]] = []
+        sums: Dict[str, str] = {}
+        name = f"{OUTCOMES}{self._outcomes:04d}.json"
+        record = _entry(name, outcome.to_json(), sums)
+        chunks: List[Sequence[bytes]] = [record]
+        if spool is None:
+            self._member(chunks)
+        else:
+            sums[outcome.member] = digest
+            parts.append([_header(outcome.member, size), head])
+            self._member(parts, spool, [[b"\0" * (-size % BLOCK)], record])
+        self._sums.update(sums)
+        self._outcomes += 1
+        self._kept += size
+
+    def _member(
+        self, parts: Sequence[Sequence[bytes]], spool: Optional[IO[bytes]] = None, after: Sequence[Sequence[bytes]] = ()
+    ) -> None:
+        """One gzip member, whole or not at all: after a full disk the file ends where it ended before."""
+        begin = self._file.tell()
+        deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
+        try:
+            for part in parts:
+                for chunk in part:
+                    self._put(deflate.compress(chunk))
+            while spool is not None:
+                data = spool.read(_CHUNK)
+                if not data:
+                    break
+                self._put(deflate.compress(data))
+            for part in after:
+                for chunk in part:
+                    self._put(deflate.compress(chunk))
+            self._put(deflate.flush())
+            if self._sync:
+                os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(begin)
+            self._file.seek(begin)
+            raise
+
+    def _put(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) or 0 :]
+
+
+class SourceWriter:
+    """The rows of one source on their way into the bundle."""
+
+    def __init__(self, bundle: BundleWriter, member: str, cap: int) -> None:
+        self._bundle = bundle
+        self._member = member
+        self._left = max(0, cap)
+        self._cut = False
+        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
+
+    def write(self, data: bytes) -> bool:
+        """Take output of the source; false once it is full and the rest is not wanted."""
+        if len(data) > self._left:
+            self._cut = True
+            data = data[: self._left]
+        self._left -= len(data)
+        self._spool.write(data)
+        return not self._cut
+
+    def close(
+        self,
+        outcome: str = "ok",
+        because: Optional[str] = None,
+        *,
+        source: Optional[str] = None,
+        command: Optional[str] = None,
+        started_ns: Optional[int] = None,
+        duration_s: Optional[float] = None,
+        exit_code: Optional[int] = None,
+        pids: Sequence[int] = (),
+    ) -> Outcome:
+        """Write the source. With ``command`` the two header lines of a capture are put above what was written.
+
+        A source of which nothing was written and that is not ``ok`` gets no entry, only its outcome.
+        """
+        if outcome not in OUTCOME_VALUES:
+            raise ValueError(f"{outcome!r} is no outcome; one of {', '.join(OUTCOME_VALUES)}")
+        if self._cut and outcome == "ok":
+            outcome, because = "truncated", "longer than a source of a bundle may be"
+        written = self._spool.tell()
+        head = b"" if command is None else _head(command, started_ns, exit_code)
+        empty = written == 0 and outcome != "ok"
+        size = 0 if empty else len(head) + written
+        digest = "" if empty else self._digest(head)
+        result = Outcome(
+            member=self._member,
+            outcome=outcome,
+            because=because,
+            source=source,
+            command=command,
+            started_ns=started_ns,
+            duration_s=duration_s,
+            exit_code=exit_code,
+            pids=tuple(pids),
+            size=None if empty else size,
+            sha256=digest or None,
+        )
+        with self._spool:
+            self._spool.seek(0)
+            spool: Optional[IO[bytes]] = None if empty else self._spool
+            self._bundle.commit(result, spool, head, size, digest)
+        return result
+
+    def _digest(self, head: bytes) -> str:
+        digest = hashlib.sha256(head)
+        self._spool.seek(0)
+        while True:
+            data = self._spool.read(_CHUNK)
+            if not data:
+                return digest.hexdigest()
+            digest.update(data)
+
+
+def _head(command: str, started_ns: Optional[int], exit_code: Optional[int]) -> bytes:
+    """The header lines of a capture: ``# <time> $ <command>`` and ``# rc=<n>``."""
+    if "\n" in command or "\r" in command:
+        raise ValueError("a command in a header is one line")
+    time = ""
+    if started_ns is not None:
+        seconds, rest = divmod(started_ns, 1_000_000_000)
+        moment = datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
+        time = moment.isoformat(timespec="microseconds") + " "
+    code = "" if exit_code is None else f"# rc={exit_code}\n"
+    return f"# {time}$ {command}\n{code}".encode("utf-8", "replace")
+
+
+def _entry(name: str, data: bytes, sums: Dict[str, str]) -> List[bytes]:
+    """A small tar entry; its checksum is noted in ``sums``."""
+    sums[name] = hashlib.sha256(data).hexdigest()
+    return [_header(name, len(data)), data, b"\0" * (-len(data) % BLOCK)]
+
+
+def _header(name: str, size: int) -> bytes:
+    """A ustar header of a file that only its owner may read."""
+    fields = (
+        name.encode("utf-8").ljust(100, b"\0")
+        + b"0000600\0"  # mode
+        + b"0000000\0" * 2  # uid, gid
+        + f"{size:011o}\0".encode("ascii")
+        + b"00000000000\0"  # mtime: the start record has the clocks
+        + b" " * 8  # checksum, counted as blanks
+        + b"0".ljust(101, b"\0")  # a file, linked to nothing
+        + b"ustar\00000"
+    ).ljust(BLOCK, b"\0")
+    return fields[:148] + f"{sum(fields):06o}\0 ".encode("ascii") + fields[156:]
