@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -22,13 +23,19 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
-from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.order import SECOND, clock_of
 from gpudiag.timeline.orphans import is_orphan
 from gpudiag.verdict import Verdict, is_leaving, judgement_order
 
 MAX_UNKNOWN = 5
 MAX_SAMPLES_PER_GPU = 2_000
 MAX_EVENTS = 500
+MAX_LOGGED = 250
+"""Log and kernel lines among the events: the last ones, which are about the incident."""
+UNTOLD = ("role", "loading")
+"""Kinds of log lines that are no events of an incident."""
+KERNEL_CLOCK_ERROR_NS = SECOND
+"""printk's clock runs beside the boot clock and is not corrected."""
 MAX_EVIDENCE = 12
 ZONE_ERROR_S = 14 * 3600.0
 """The farthest that a clock without a zone can be from UTC."""
@@ -87,7 +94,7 @@ def _host(incident: Incident, host: str) -> c.Host:
     return c.Host(
         id=incident.host_id(host),
         name=host,
-        boot_id=None,
+        boot_id=incident.boot_id(host),
         driver_version=facts.get("driver_version"),
         cuda_version=facts.get("cuda_version"),
         privileged=None if view is None or view.user is None else view.user == "root",
@@ -404,6 +411,47 @@ def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]
 
 
 def _events(incident: Incident) -> Iterator[c.Event]:
+    logged = [*_log_events(incident), *_kernel_events(incident)]
+    yield from logged[-MAX_LOGGED:]
+    yield from itertools.islice(_trace_events(incident), MAX_EVENTS - min(len(logged), MAX_LOGGED))
+
+
+def _log_events(incident: Incident) -> Iterator[c.Event]:
+    """What servers said about starts, ends and memory, in the order of their files."""
+    for event in incident.parsed.log_events:
+        if event.kind in UNTOLD:
+            continue
+        who = event.role if event.pid is None else f"{event.role or 'process'} {event.pid}"
+        lives = incident.census.named(event.host, event.pid) if event.pid is not None else []
+        yield c.Event(
+            time=rfc3339(event.time_ns),
+            time_error_s=event.time_error_ns / SECOND if event.time_ns is not None else None,
+            kind="log",
+            process=incident.process_id(lives[-1]) if lives else None,
+            text=f"{event.kind.replace('_', ' ')}{f' ({who})' if who else ''}: {event.text}",
+            evidence=_evidence(event.cited),
+        )
+
+
+def _kernel_events(incident: Incident) -> Iterator[c.Event]:
+    """Kernel messages. Their own clock is tied to wall time where there is one host and the evidence ties it."""
+    clock = clock_of(incident.parsed.clocks, incident.parsed.processes) if len(incident.hosts()) == 1 else None
+    for event in incident.parsed.kernel_events:
+        time_ns, error_ns = event.time_ns, event.time_error_ns
+        if event.boot_s is not None and clock is not None:
+            time_ns, error_ns = clock.at(event.boot_s), clock.error_ns + KERNEL_CLOCK_ERROR_NS
+        lives = incident.census.named(event.host, event.pid) if event.pid is not None else []
+        yield c.Event(
+            time=rfc3339(time_ns),
+            time_error_s=error_ns / SECOND if time_ns is not None else None,
+            kind="kernel",
+            process=incident.process_id(lives[-1]) if lives else None,
+            text=event.text,
+            evidence=_evidence(event.cited),
+        )
+
+
+def _trace_events(incident: Incident) -> Iterator[c.Event]:
     for host, trace in incident.traces.items():
         interesting = [event for event in trace.events if _worth_showing(event)]
         for event in interesting[:MAX_EVENTS]:

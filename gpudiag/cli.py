@@ -96,7 +96,7 @@ def explain(
         list[Path],
         typer.Argument(
             metavar="INPUT...",
-            help="A directory of saved tool output, or a file with pasted terminal text. Several are one incident.",
+            help="A directory of saved tool output, a bundle, or a file of terminal text. Several are one incident.",
             show_default=False,
         ),
     ],

@@ -320,6 +320,59 @@ class LogRole:
     role: str
     """As printed: ``Worker_TP0``, ``EngineCore_DP0``, ``APIServer``."""
     cited: Citation
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """Something that a server's log says about the life of a process or about memory."""
+
+    kind: str
+    """``role``, ``loading``, ``startup_complete``, ``shutdown``, ``death`` (ended unexpectedly), ``parent_exited``,
+    ``oom``, ``memory_in_use`` (what an out-of-memory message says of another process), ``low_memory_start``,
+    ``address_in_use``."""
+    pid: Optional[int]
+    """The process that the line is about, in the server's PID namespace; ``None`` if the line does not name it."""
+    role: Optional[str]
+    """Its role or name as printed."""
+    time_ns: Optional[int]
+    time_error_ns: int
+    text: str
+    """The message without its front, at most 300 characters."""
+    cited: Citation
+    host: str = ""
+    stamp: Optional[str] = None
+    """The time as printed; often without a zone, or without a year."""
+    mib: Optional[float] = None
+    """Memory of ``pid``, where the line gives it."""
+    free_mib: Optional[float] = None
+    """Free memory of the device at a start that failed for lack of it."""
+    total_mib: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class KernelEvent:
+    """One message of the kernel or its GPU driver that bears on held memory."""
+
+    kind: str
+    """``xid``, ``off_bus``, ``gsp``, ``uvm``, ``nvrm`` (another message of the driver), ``oom``, ``cgroup_oom``,
+    ``hung_task``, ``segfault``."""
+    xid: Optional[int]
+    bus_id: Optional[str]
+    """In the form of ``GpuRef.bus_id``; an Xid line leaves the function out, which is 0 for a GPU."""
+    pid: Optional[int]
+    """The process concerned, in the initial PID namespace."""
+    comm: Optional[str]
+    time_ns: Optional[int]
+    boot_s: Optional[float]
+    """Seconds since boot, where the kernel printed its own clock."""
+    time_error_ns: int
+    text: str
+    """The message without its front, at most 300 characters."""
+    cited: Citation
+    host: str = ""
+    stamp: Optional[str] = None
+    """The time as printed."""
 
 
 @dataclass(frozen=True)
@@ -352,6 +405,23 @@ class Coverage:
     """The reader had root's rights; ``None`` if that cannot be told."""
     names_missing: Tuple[str, ...] = field(default=())
     """Kinds of rows that this source leaves out on purpose (nvidia-smi's table has no row for a dead PID)."""
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """The tool that took the looks of one input, as it describes itself."""
+
+    host: str
+    """As in ``Place``."""
+    boot_id: Optional[str]
+    """Of the running kernel at that time; start ticks count from this boot."""
+    pids: Tuple[int, ...]
+    """Its own processes: itself, its ancestors, and its children, those that it could not end included."""
+    uid: Optional[int]
+    user: Optional[str]
+    pid_namespace: Optional[str]
+    """``pid:[4026531836]`` is the initial one on every Linux."""
+    cited: Citation
 
 
 @dataclass(frozen=True)

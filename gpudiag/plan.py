@@ -11,14 +11,13 @@ from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFi
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.aims import Key
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
-from gpudiag.timeline.lives import Life
+from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
 
@@ -118,7 +117,7 @@ def _maps(incident: Incident, life: Life) -> bool:
 
 def _may_be_killed(incident: Incident, life: Life, row: Row) -> bool:
     """Alive, not already killed, not shielded, and not a job that somebody started after the clean-up."""
-    if is_leaving(row) or row["kill_delivered"] is True or shielded(incident, life):
+    if is_leaving(row) or row["kill_delivered"] is not False or shielded(incident, life) or _in_doubt(incident, life):
         return False
     if row["alive_now"] is False or row["other_tenant"] is True or _seen_before_the_end(incident, life.host):
         return False
@@ -133,6 +132,13 @@ def _seen_before_the_end(incident: Incident, host: str) -> bool:
     """The newest look is older than the last command: who is left of those it shows, nothing tells."""
     look, last = incident.newest(host), incident.last_action(host)
     return look is not None and last is not None and last.slot > look.position
+
+
+def _in_doubt(incident: Incident, life: Life) -> bool:
+    """A command later than the newest look may have reached it: what that look shows may be gone."""
+    look = incident.newest(life.host)
+    later = [a for a in incident.actions if a.host == life.host and look is not None and a.slot > look.position]
+    return any((v := step.verdict(life.pid)) is not None and v.selected is not False for a in later for step in a.steps)
 
 
 def shielded(incident: Incident, life: Life) -> str | None:
@@ -174,14 +180,15 @@ def _depth(incident: Incident, candidate: Candidates) -> int:
 def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEntry:
     life = candidate.life
     root = candidate.family.root is life and alive_root(incident, candidate.family) is True
+    boot_id = incident.boot_id(life.host)
     signal = "TERM" if root and candidate.row["zombie"] is not True else "KILL"
     return KillEntry(
         process=incident.process_id(life) or "",
         pid=life.pid,
         start_time=rfc3339(life.start_ns),
         start_ticks=life.start_ticks,
-        boot_id=None,
-        identity="weak",
+        boot_id=boot_id,
+        identity="strong" if boot_id is not None and life.start_ticks is not None else "weak",
         name=life.title,
         signal=signal,
         order=order,
@@ -198,8 +205,12 @@ def kill_command(incident: Incident, life: Life, signal: str) -> str:
     """A command that checks, before it kills, that the PID is still this process."""
     pid = life.pid
     if life.start_ticks is not None:
-        check = f"\"$(sed 's/.*) //' /proc/{pid}/stat | cut -d' ' -f20)\" = {life.start_ticks}"
-        return f"[ {check} ] && kill -{signal} {pid}"
+        check = f"[ \"$(sed 's/.*) //' /proc/{pid}/stat | cut -d' ' -f20)\" = {life.start_ticks} ]"
+        boot_id = incident.boot_id(life.host)
+        if boot_id is not None:
+            # Start ticks count from boot: after a reboot another process may have the same PID and the same ticks.
+            check = f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {shlex.quote(boot_id)} ] && {check}'
+        return f"{check} && kill -{signal} {pid}"
     name = life.title or ""
     # A title fills the rest of its old command line with NULs; a longer name that begins the same is another process.
     line = f"\"$(tr '\\0' ' ' </proc/{pid}/cmdline)\""
@@ -221,7 +232,7 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
     """What brings the memory back is stopped before anything is killed."""
     done: set[int] = set()
     for match in verdict.findings:
-        if match.rule_id != "GPD205":
+        if match.rule_id != "GPD205" or verdict.outcome != HELD:
             continue
         for row in match.rows:
             pid = row["launcher_pid"]
@@ -229,7 +240,7 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
                 continue
             done.add(pid)
             lives = [life for life in incident.census.named(_host_of(incident, row), pid) if incident.alive(life)]
-            if lives:
+            if lives and shielded(incident, lives[-1]) is None:
                 life = lives[-1]
                 kind = "shell_loop" if is_shell(life) else "launcher"
                 command = kill_command(incident, life, "TERM")
@@ -272,6 +283,7 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
         yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
     yield from _unseen_parents(incident, rows)
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
+        yield from _look_again(incident)
         yield from _collect(incident)
         if _somebody_holds(incident):
             yield ThenEntry(
@@ -308,6 +320,13 @@ def _wait(leaving: Sequence[Row]) -> ThenEntry:
         command=f"sleep {max(1, round(max(expected))) if expected else 30}; {VERIFY}",
         because=f"SIGKILL has reached {pids}; giving the memory back takes {seconds} in all",
     )
+
+
+def _look_again(incident: Incident) -> Iterator[ThenEntry]:
+    if any(_seen_before_the_end(incident, host) for host in incident.hosts()):
+        commands = "; ".join(command for source, command in COLLECT.items() if source != "kill commands")
+        because = "the newest look is older than the last command: only another look shows what is left"
+        yield ThenEntry(kind="collect", command=commands, because=because)
 
 
 def _collect(incident: Incident) -> Iterator[ThenEntry]:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
-from gpudiag.timeline.aims import Key
 from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Entry, Ledger
-from gpudiag.timeline.lives import Life
+from gpudiag.timeline.lives import Key, Life
 
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
 LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD210"})
@@ -80,8 +79,14 @@ def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
     left = set(_left_behind(incident, matches))
     if incident.aims.lives:
         owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
-        return incident.aims.lives | {life.key for life in left if not owners or life.string("user") in owners}
+        ours = {life.key for life in left if life.string("user") in owners or _of_target(incident, life)}
+        return incident.aims.lives | ours
     return frozenset(life.key for life in left) if len({life.string("user") for life in left}) == 1 else frozenset()
+
+
+def _of_target(incident: Incident, life: Life) -> bool:
+    """Its owner is not known, and it is of a family that was aimed at."""
+    return life.string("user") is None and incident.aims.is_target(incident.family_of(life))
 
 
 def _left_behind(incident: Incident, matches: Iterable[Match]) -> Iterator[Life]:

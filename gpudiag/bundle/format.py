@@ -43,6 +43,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\Z", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PIDS_CAP = 10_000
+_LOOKS_CAP = 100
 _PID_MAX = 1 << 22
 """The kernel's own limit of a PID."""
 _TEXT_CAP = 4096
@@ -77,6 +78,9 @@ class Start:
     """``readlink /proc/self/ns/pid``: ``pid:[4026531836]``."""
     argv: Tuple[str, ...] = ()
     """The recorder's own command line, secrets taken out by who makes the record."""
+    looks: Tuple[str, ...] = ()
+    """Names of the looks that it is going to take for certain, in their order: where the file ends before the last of
+    them, what it shows is known not to be the newest state."""
     major: int = MAJOR
     minor: int = MINOR
 
@@ -95,6 +99,7 @@ class Start:
                 "user": self.user,
                 "pid_namespace": self.pid_namespace,
                 "argv": list(self.argv),
+                "looks": list(self.looks),
             }
         )
 
@@ -117,6 +122,9 @@ class Start:
             user=_text(record, "user"),
             pid_namespace=namespace if _NAMESPACE.match(namespace) else None,
             argv=tuple(word for word in _list(record, "argv") if isinstance(word, str)),
+            looks=tuple(
+                name for name in _list(record, "looks")[:_LOOKS_CAP] if isinstance(name, str) and _is_folder(name)
+            ),
             major=int(version[1]),
             minor=int(version[2]),
         )
@@ -219,6 +227,11 @@ def name_problem(name: str, cap: int = READ_NAME_CAP) -> Optional[str]:
     return f"its name is more than {DEPTH_CAP} folders deep" if len(parts) > DEPTH_CAP + 1 else None
 
 
+def is_record(name: str) -> bool:
+    """The entry is one of the format's own, not a source."""
+    return name.split("/")[0] == RECORDS
+
+
 def checksum_lines(sums: Mapping[str, str]) -> bytes:
     """The list of checksums, as ``sha256sum --check`` reads it."""
     return "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
@@ -259,6 +272,10 @@ def _number(record: Mapping[str, object], key: str) -> Optional[int]:
 def _list(record: Mapping[str, object], key: str) -> Sequence[object]:
     value = record.get(key)
     return cast("List[object]", value)[:_PIDS_CAP] if isinstance(value, list) else ()
+
+
+def _is_folder(name: str) -> bool:
+    return "/" not in name and name_problem(name) is None
 
 
 def _pids(record: Mapping[str, object]) -> Tuple[int, ...]:

@@ -10,9 +10,11 @@ import hashlib
 import os
 import tempfile
 import zlib
+from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
-from typing import IO, Dict, List, Optional, Sequence
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from gpudiag.bundle.format import (
     BLOCK,
@@ -31,10 +33,13 @@ from gpudiag.bundle.format import (
     Outcome,
     Start,
     checksum_lines,
+    is_record,
     name_problem,
 )
 
 PARTIAL = ".partial"
+HEAD_CAP = 65536
+"""Bytes that are kept free for the header lines of a source."""
 _IN_MEMORY = 4 * 1024 * 1024
 """Bytes of an unfinished source that stay in memory; beyond that it is spooled to a nameless file."""
 _CHUNK = 1 << 16
@@ -55,28 +60,30 @@ class BundleWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.fdopen(os.open(str(self.partial), flags, 0o600), "wb", buffering=0)
         self._sync = sync
+        self._names: Set[str] = set()
         self._sums: Dict[str, str] = {}
         self._kept = 0
         self._outcomes = 0
-        self._member([_entry(START, start.to_json(), self._sums)])
+        self._member(_entry(START, start.to_json(), self._sums))
 
     def source(self, member: str) -> SourceWriter:
         """Begin a source. Nothing of it is in the bundle before it is closed."""
         problem = name_problem(member, WRITTEN_NAME_CAP)
-        if problem is None and member.split("/")[0] == RECORDS:
+        if problem is None and is_record(member):
             problem = f"{RECORDS}/ is the format's own folder"
-        if problem is None and member in self._sums:
+        if problem is None and member in self._names:
             problem = "it is in the bundle already"
-        if problem is None and self._outcomes >= SOURCES_CAP:
+        if problem is None and len(self._names) >= SOURCES_CAP:
             problem = f"the bundle holds {SOURCES_CAP} sources already"
         if problem is not None:
             raise ValueError(f"{member!r} cannot be written: {problem}")
-        return SourceWriter(self, member, min(SOURCE_CAP, TOTAL_CAP - self._kept))
+        self._names.add(member)
+        return SourceWriter(self, member, min(SOURCE_CAP, TOTAL_CAP - self._kept) - HEAD_CAP)
 
     def finish(self, clocks: Clocks, pids: Sequence[int] = ()) -> Path:
         """Write the end record and the checksums and give the file its name."""
-        self._member([_entry(END, End(clocks, tuple(pids)).to_json(), self._sums)])
-        self._member([_entry(CHECKSUMS, checksum_lines(self._sums), {}), [b"\0" * (2 * BLOCK)]])
+        self._member(_entry(END, End(clocks, tuple(pids)).to_json(), self._sums))
+        self._member([*_entry(CHECKSUMS, checksum_lines(self._sums), {}), b"\0" * (2 * BLOCK)])
         self._file.close()
         os.rename(str(self.partial), str(self.path))  # noqa: PTH104 - Path.rename is the same call
         return self.path
@@ -85,41 +92,27 @@ class BundleWriter:
         """Leave the bundle as it is, with its ``.partial`` name."""
         self._file.close()
 
-    def commit(self, outcome: Outcome, spool: Optional[IO[bytes]], head: bytes, size: int, digest: str) -> None:
+    def commit(self, outcome: Outcome, text: Iterable[bytes]) -> None:
         """Write a closed source and its outcome as one gzip member; only ``SourceWriter`` calls this."""
-        parts: List[Sequence[bytes]] = []
         sums: Dict[str, str] = {}
-        name = f"{OUTCOMES}{self._outcomes:04d}.json"
-        record = _entry(name, outcome.to_json(), sums)
-        chunks: List[Sequence[bytes]] = [record]
-        if spool is None:
-            self._member(chunks)
+        record = _entry(f"{OUTCOMES}{self._outcomes:04d}.json", outcome.to_json(), sums)
+        if outcome.size is None:
+            self._member(record)
         else:
-            sums[outcome.member] = digest
-            parts.append([_header(outcome.member, size), head])
-            self._member(parts, spool, [[b"\0" * (-size % BLOCK)], record])
+            sums[outcome.member] = outcome.sha256 or ""
+            header = _header(outcome.member, outcome.size)
+            self._member(chain([header], text, [b"\0" * (-outcome.size % BLOCK)], record))
         self._sums.update(sums)
         self._outcomes += 1
-        self._kept += size
+        self._kept += outcome.size or 0
 
-    def _member(
-        self, parts: Sequence[Sequence[bytes]], spool: Optional[IO[bytes]] = None, after: Sequence[Sequence[bytes]] = ()
-    ) -> None:
+    def _member(self, chunks: Iterable[bytes]) -> None:
         """One gzip member, whole or not at all: after a full disk the file ends where it ended before."""
         begin = self._file.tell()
         deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
         try:
-            for part in parts:
-                for chunk in part:
-                    self._put(deflate.compress(chunk))
-            while spool is not None:
-                data = spool.read(_CHUNK)
-                if not data:
-                    break
-                self._put(deflate.compress(data))
-            for part in after:
-                for chunk in part:
-                    self._put(deflate.compress(chunk))
+            for chunk in chunks:
+                self._put(deflate.compress(chunk))
             self._put(deflate.flush())
             if self._sync:
                 os.fsync(self._file.fileno())
@@ -142,7 +135,8 @@ class SourceWriter:
         self._member = member
         self._left = max(0, cap)
         self._cut = False
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
+        # It lives as long as this object does; close() ends it.
+        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
 
     def write(self, data: bytes) -> bool:
         """Take output of the source; false once it is full and the rest is not wanted."""
@@ -169,42 +163,38 @@ class SourceWriter:
 
         A source of which nothing was written and that is not ``ok`` gets no entry, only its outcome.
         """
-        if outcome not in OUTCOME_VALUES:
-            raise ValueError(f"{outcome!r} is no outcome; one of {', '.join(OUTCOME_VALUES)}")
-        if self._cut and outcome == "ok":
-            outcome, because = "truncated", "longer than a source of a bundle may be"
-        written = self._spool.tell()
-        head = b"" if command is None else _head(command, started_ns, exit_code)
-        empty = written == 0 and outcome != "ok"
-        size = 0 if empty else len(head) + written
-        digest = "" if empty else self._digest(head)
-        result = Outcome(
-            member=self._member,
-            outcome=outcome,
-            because=because,
-            source=source,
-            command=command,
-            started_ns=started_ns,
-            duration_s=duration_s,
-            exit_code=exit_code,
-            pids=tuple(pids),
-            size=None if empty else size,
-            sha256=digest or None,
-        )
         with self._spool:
-            self._spool.seek(0)
-            spool: Optional[IO[bytes]] = None if empty else self._spool
-            self._bundle.commit(result, spool, head, size, digest)
+            result, head = self._result(
+                Outcome(self._member, outcome, because, source, command, started_ns, duration_s, exit_code, tuple(pids))
+            )
+            self._bundle.commit(result, chain([head], self._written()))
         return result
+
+    def _result(self, told: Outcome) -> Tuple[Outcome, bytes]:
+        """What the caller tells, completed with what was written; and the header lines."""
+        if told.outcome not in OUTCOME_VALUES:
+            raise ValueError(f"{told.outcome!r} is no outcome; one of {', '.join(OUTCOME_VALUES)}")
+        if self._cut and told.outcome == "ok":
+            told = replace(told, outcome="truncated", because="longer than a source of a bundle may be")
+        head = b"" if told.command is None else _head(told.command, told.started_ns, told.exit_code)
+        written = self._spool.tell()
+        if written == 0 and told.outcome != "ok":
+            return told, b""
+        return replace(told, size=len(head) + written, sha256=self._digest(head)), head
 
     def _digest(self, head: bytes) -> str:
         digest = hashlib.sha256(head)
+        for data in self._written():
+            digest.update(data)
+        return digest.hexdigest()
+
+    def _written(self) -> Iterator[bytes]:
         self._spool.seek(0)
         while True:
             data = self._spool.read(_CHUNK)
             if not data:
-                return digest.hexdigest()
-            digest.update(data)
+                return
+            yield data
 
 
 def _head(command: str, started_ns: Optional[int], exit_code: Optional[int]) -> bytes:
@@ -217,7 +207,10 @@ def _head(command: str, started_ns: Optional[int], exit_code: Optional[int]) -> 
         moment = datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
         time = moment.isoformat(timespec="microseconds") + " "
     code = "" if exit_code is None else f"# rc={exit_code}\n"
-    return f"# {time}$ {command}\n{code}".encode("utf-8", "replace")
+    head = f"# {time}$ {command}\n{code}".encode("utf-8", "replace")
+    if len(head) > HEAD_CAP:
+        raise ValueError(f"a command in a header is at most {HEAD_CAP} bytes long")
+    return head
 
 
 def _entry(name: str, data: bytes, sums: Dict[str, str]) -> List[bytes]:

@@ -63,7 +63,7 @@ def first_kill(text: str) -> Optional[int]:
 
 def remote(text: str) -> Optional[Remote]:
     """The host that an ``ssh …`` line runs its command on; ``None`` if the line is not one."""
-    words = _words(text[:_TARGET_CAP]) if "ssh" in text[:_TARGET_CAP] else []
+    words = split_words(text[:_TARGET_CAP]) if "ssh" in text[:_TARGET_CAP] else []
     while words and (words[0] in ("sudo", "time", "nohup") or re.fullmatch(r"\w+=\S*", words[0])):
         words = words[1:]
     if len(words) < 2 or words[0].rpartition("/")[2] != "ssh":
@@ -88,7 +88,8 @@ def _target(words: List[str]) -> Optional[Remote]:
     return None
 
 
-def _words(text: str) -> List[str]:
+def split_words(text: str) -> List[str]:
+    """The words of a command line, as a shell would split them."""
     try:
         return shlex.split(text)
     except ValueError:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
+from gpudiag.bundle.format import RECORDS
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
-from gpudiag.evidence.files import FILE_CAP, read_text
+from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text
 from gpudiag.evidence.header import split_header
-from gpudiag.evidence.names import about_whole_incident, is_expectation, look_order
+from gpudiag.evidence.names import about_whole_incident, is_expectation, is_log, look_order
 from gpudiag.model import Damage
 
 FILES_CAP = 2000
@@ -68,6 +69,10 @@ class _Reading:
 
     def take(self, member: str, look: Optional[str]) -> None:
         """Read one file into an exhibit, or note why not."""
+        head = head_of_long_log(self.root / member) if is_log(member.rpartition("/")[2]) else None
+        if head is not None:
+            self.refer(member, look, head)
+            return
         left = TOTAL_CAP - self.kept
         if left <= 0:
             self._note(member, f"not read: the files before it fill {TOTAL_CAP >> 20} MiB")
@@ -96,6 +101,25 @@ class _Reading:
             )
         )
 
+    def refer(self, member: str, look: Optional[str], head: str) -> None:
+        """A long log becomes an exhibit without text: its reader goes through the file, header lines included."""
+        headed = split_header(head)
+        self.exhibits.append(
+            Exhibit(
+                input=self.input_id,
+                member=member,
+                host="",
+                look=None if look is None else f"{self.input_id}:{look}",
+                command=headed.command,
+                time_ns=headed.time_ns,
+                exit_code=headed.exit_code,
+                user=None,
+                first_line=1,
+                text="",
+                path=self.root / member,
+            )
+        )
+
     def looks(self) -> Tuple[LookName, ...]:
         """The looks that have at least one exhibit, in order."""
         seen = dict.fromkeys(exhibit.look for exhibit in self.exhibits if exhibit.look is not None)
@@ -121,7 +145,8 @@ class _Reading:
             self._note(self._member(folder), f"cannot be listed ({error.strerror or error})")
             return folders, files
         for entry in entries:
-            if is_expectation(entry.name):
+            # What an unpacked bundle says about itself is no look.
+            if is_expectation(entry.name) or (folder == self.root and entry.name == RECORDS):
                 continue
             if entry.is_symlink() and not self._inside(Path(entry.path)):
                 self._note(self._member(Path(entry.path)), "not read: a link to a place outside the directory")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Optional, Tuple
 
-from gpudiag.model import Damage, KillAction
+from gpudiag.model import ClockPair, Coverage, Damage, KillAction, Recorder
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,14 @@ class Exhibit:
     """One-based number of the text's first line in the member."""
     text: str
     """What was printed, header lines taken off; a line ``# stderr:`` in it opens what went to standard error."""
+    outcome: Optional[str] = None
+    """As in ``Coverage``, where the recorder or the reader knows that the text is not all: ``truncated``."""
+    because: Optional[str] = None
+    """Why the outcome is not ``ok``."""
+    path: Optional[Path] = None
+    """Set for a long log: ``text`` is empty, and its reader goes through the file on disk."""
+    container: Optional[str] = None
+    """Name of the container in whose PID namespace the text was printed; ``host`` is then the container's own."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Input:
     id: str
     path: str
     kind: str
-    """``directory`` or ``transcript``."""
+    """``bundle``, ``directory`` or ``transcript``."""
     complete: bool
     """Nothing was cut off or left out while reading."""
     exhibits: Tuple[Exhibit, ...]
@@ -59,6 +68,11 @@ class Input:
     actions: Tuple[KillAction, ...]
     """Kill commands that stand in the text itself; those of ``kill-commands.json`` are the parser's business."""
     damage: Tuple[Damage, ...]
+    recorder: Optional[Recorder] = None
+    """Who took the looks, where the input says so."""
+    coverage: Tuple[Coverage, ...] = ()
+    """Sources that the recorder could not read, or not to their end."""
+    clocks: Tuple[ClockPair, ...] = ()
 
 
 class Unreadable(Exception):  # noqa: N818 - reads as a sentence where it is caught

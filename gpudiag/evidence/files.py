@@ -28,6 +28,11 @@ _SNIFF = 8192
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
+LONG_LOG = 4 * 1024 * 1024
+"""Bytes from which on a log is left on disk and handed over as a path."""
+_HEAD = 65536
+
+
 @dataclass(frozen=True)
 class FileText:
     """The content of one file, or why there is none."""
@@ -48,11 +53,29 @@ def read_text(path: Path, cap: int = FILE_CAP) -> FileText:
             data = stream.read(cap + 1)
     except OSError as error:
         return FileText(None, False, f"cannot be read ({error.strerror or error})")
+    return decoded(data[:cap], len(data) > cap)
+
+
+def decoded(data: bytes, cut: bool) -> FileText:
+    """The text that these bytes are, if they are text."""
     kind = binary_kind(data[:_SNIFF])
     if kind is not None:
         return FileText(None, False, f"is {kind}, not text")
     encoding = "utf-16" if data[:2] in _UTF16 else "utf-8-sig"
-    return FileText(data[:cap].decode(encoding, "replace"), len(data) > cap, None)
+    return FileText(data.decode(encoding, "replace"), cut, None)
+
+
+def head_of_long_log(path: Path) -> Optional[str]:
+    """The beginning of a log that is better left on disk; ``None`` if the file is to be read as any other."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(state.st_mode) or state.st_size <= LONG_LOG:
+        return None
+    head = read_text(path, _HEAD).text
+    # A log in UTF-16 has a NUL beside every letter; its reader would find nothing.
+    return None if head is None or head[:_SNIFF].count("\0") * 4 > len(head[:_SNIFF]) else head
 
 
 def binary_kind(head: bytes) -> Optional[str]:

@@ -20,6 +20,7 @@ from gpudiag.evidence.files import FILE_CAP, read_text
 from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
 from gpudiag.evidence.names import about_whole_incident, is_expectation
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
+from gpudiag.evidence.shells import Shells, Where
 from gpudiag.model import Citation, Damage, KillAction
 
 _QUOTE_CAP = 300
@@ -95,6 +96,7 @@ class _Session:
     _open: Dict[str, LookName] = field(default_factory=lambda: dict[str, LookName]())
     _asked: Set[Tuple[str, str]] = field(default_factory=lambda: set[Tuple[str, str]]())
     """Queries of the open looks, by host."""
+    _shells: Shells = field(default_factory=Shells)
     _last_was_kill: bool = False
     _last_told: bool = False
 
@@ -105,8 +107,10 @@ class _Session:
         if typed.command == "echo $?" and self._exit_code_of_last(headed.text.strip()):
             return
         target = remote(typed.command)
-        host = target.host if target else typed.host or ""
-        user = target.user if target else typed.user
+        here, where = self._shells.place(typed)
+        # The client of a container runs on the host: it is there that the command was given.
+        host = self._shells.name(target.host) if target else here.host
+        user = target.user if target else None if where.container and where.host != typed.host else typed.user
         kill_at = first_kill(typed.command)
         self._last_was_kill = kill_at is not None
         seen = _OBSERVES.search(typed.command)
@@ -116,9 +120,9 @@ class _Session:
         if kill_at is not None and not shows_before:
             self._act(typed, host, headed)
         if self._last_told:
-            self._reopen(host, typed.command if seen else None)
+            self._reopen(where.host, typed.command if seen else None)
             first_line = typed.output_line + headed.first_line - 1
-            self._exhibit(typed, host, user, headed.exit_code, first_line, headed.text)
+            self._exhibit(typed, where, user, headed.exit_code, first_line, headed.text)
         if shows_before:
             self._act(typed, host, headed)
 
@@ -128,21 +132,22 @@ class _Session:
         self.exhibits.append(Exhibit(self.input_id, self.member, "", look, None, None, None, None, 1, "\n".join(lines)))
 
     def _exhibit(
-        self, typed: Typed, host: str, user: Optional[str], exit_code: Optional[int], first_line: int, text: str
+        self, typed: Typed, where: Where, user: Optional[str], exit_code: Optional[int], first_line: int, text: str
     ) -> None:
         stamp = stamp_ns(typed.stamp or "")
         self.exhibits.append(
             Exhibit(
                 input=self.input_id,
                 member=self.member,
-                host=host,
-                look=self._look(host).id,
+                host=where.host,
+                look=self._look(where.host).id,
                 command=typed.command,
                 time_ns=stamp[0] if stamp and stamp[1] else None,
                 exit_code=exit_code,
                 user=user,
                 first_line=first_line,
                 text=text,
+                container=where.container,
             )
         )
 

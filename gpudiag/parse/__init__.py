@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from gpudiag.evidence.exhibit import Input
+from gpudiag.evidence.exhibit import Exhibit, Input
 from gpudiag.model import (
     Booking,
     ClockPair,
+    Container,
     Coverage,
     Damage,
+    GpuName,
     GpuSample,
     Handle,
     HostFact,
+    Job,
+    KernelEvent,
+    KernelStack,
     KillAction,
+    Listener,
+    LogEvent,
     LogRole,
+    Pod,
     Process,
     TraceEvent,
+    Unit,
 )
-from gpudiag.parse import proc_files
+from gpudiag.parse import leftover, proc_files
 from gpudiag.parse.formats import rows
-from gpudiag.parse.order import placed
+from gpudiag.parse.order import dated, placed
 from gpudiag.parse.parsed import Parsed, Row
 
 __all__ = ["Parsed", "parse"]
@@ -33,15 +43,19 @@ def parse(inputs: Sequence[Input]) -> Parsed:
     """All rows of all inputs. Never raises for what an input holds; what cannot be read becomes ``Damage``."""
     found: list[Row] = []
     for evidence in inputs:
+        start = len(found)
         found += evidence.damage
         found += evidence.actions
+        found += evidence.coverage
+        found += evidence.clocks
         found += proc_files.rows(exhibit for exhibit in evidence.exhibits if proc_files.is_proc_file(exhibit))
         for exhibit in evidence.exhibits:
             if proc_files.is_proc_file(exhibit):
                 continue
-            read = list(rows(exhibit))
+            read = [_as_recorded(row, exhibit) for row in rows(exhibit)]
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
-            found += (row for row in read if not isinstance(row, KillAction))
+            found += dated((row for row in read if not isinstance(row, KillAction)), evidence)
+        found[start:] = leftover.capped(found[start:])
     return Parsed(
         looks=tuple(look for evidence in inputs for look in evidence.looks),
         samples=_of(found, GpuSample),
@@ -55,7 +69,24 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         facts=_of(found, HostFact),
         coverage=_of(found, Coverage),
         damage=_of(found, Damage),
+        log_events=_of(found, LogEvent),
+        kernel_events=_of(found, KernelEvent),
+        gpu_names=_of(found, GpuName),
+        containers=_of(found, Container),
+        units=_of(found, Unit),
+        jobs=_of(found, Job),
+        pods=_of(found, Pod),
+        listeners=_of(found, Listener),
+        stacks=_of(found, KernelStack),
+        recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
+
+
+def _as_recorded(row: Row, exhibit: Exhibit) -> Row:
+    """A source that was not read to its end does not cover its class, whatever its text looks like."""
+    if exhibit.outcome in (None, "ok") or not isinstance(row, Coverage) or row.outcome != "ok":
+        return row
+    return replace(row, outcome=exhibit.outcome, because=exhibit.because, complete=False)
 
 
 def _of(found: Sequence[object], kind: type[_T]) -> tuple[_T, ...]:

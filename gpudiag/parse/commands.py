@@ -49,11 +49,16 @@ def shown_commands(text: str | None) -> tuple[Shown, ...]:
         if not argv:
             continue
         name = argv[0].rpartition("/")[2]
-        if found and (name in _CUTS or name in _TRANSFORMS):
+        if found and (name in _CUTS or name in _TRANSFORMS) and not _reads_a_file(argv):
             found[-1] = Shown(found[-1].argv, (*found[-1].filters, name))
         else:
             found.append(Shown(tuple(argv), ()))
     return tuple(found)
+
+
+def _reads_a_file(argv: list[str]) -> bool:
+    """``grep State /proc/7/status`` stands alone; it filters nobody's output."""
+    return any(word.startswith(("/proc/", "/sys/", "/var/log/")) for word in argv[1:])
 
 
 def without_substitutions(text: str) -> str:

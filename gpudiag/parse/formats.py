@@ -7,8 +7,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Coverage, Damage
-from gpudiag.parse import kill_commands, nvml_json, proc_json, server_log, silence, trace, trace_clock
+from gpudiag.model import Damage
+from gpudiag.parse import (
+    kill_commands,
+    leftover,
+    log_scan,
+    nvml_json,
+    proc_json,
+    server_log,
+    silence,
+    trace,
+    trace_clock,
+)
 from gpudiag.parse.jsontext import JsonText, items, mapping
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.segments import cut
@@ -32,11 +42,11 @@ _TRACE_HEAD = re.compile(r"# tracer: \w+")
 
 def rows(exhibit: Exhibit) -> Iterator[Row]:
     """Everything that one exhibit tells."""
+    if exhibit.path is not None or exhibit.member.endswith(".log"):
+        yield from log_scan.rows(exhibit)
+        return
     roles = list(server_log.roles(exhibit))
     yield from roles
-    if exhibit.member.endswith(".log"):
-        yield Coverage(place_of(exhibit), "server log", "ok", None, roles[0].cited if roles else None)
-        return
     if _EVENT_FORMAT.match(exhibit.text):
         return
     if len(exhibit.text) > _TEXT_CAP:
@@ -48,11 +58,13 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
         yield from reader(Segment(exhibit, place_of(exhibit), 0, lines, None))
         return
     pieces = cut(exhibit)
-    for piece in pieces.cuts:
-        yield from piece.rows()
-    yield from silence.rows(exhibit, pieces)
+    read = [row for piece in pieces.cuts for row in piece.rows()]
+    read += silence.rows(exhibit, pieces)
+    yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")
+    else:
+        yield from leftover.rows(exhibit, pieces, (*roles, *read))
 
 
 def _whole(exhibit: Exhibit) -> _Reader | None:

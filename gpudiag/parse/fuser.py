@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from gpudiag.model import Handle, Process
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.parsed import Row
+from gpudiag.parse.rights import ran_as_root
 from gpudiag.parse.source import Segment
 from gpudiag.parse.values import pid_of, whole
 
@@ -67,7 +68,10 @@ def rows(segment: Segment) -> Iterator[Row]:
 def coverage(segment: Segment) -> Iterator[Row]:
     """All device files asked for, or a part of them."""
     yield segment.coverage(
-        "open handles", complete=asks_for_all(segment.shown), as_root=_as_root(segment), names_missing=("zombie",)
+        "open handles",
+        complete=asks_for_all(segment.shown),
+        as_root=ran_as_root(segment, "fuser"),
+        names_missing=("zombie",),
     )
 
 
@@ -78,15 +82,6 @@ def asks_for_all(shown: Shown | None) -> bool | None:
     paths = [word for word in shown.argv[1:] if word.startswith("/dev/")]
     named = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia[0-9]*")
     return not shown.filtered and ("/dev/nvidia*" in paths or all(path in paths for path in named))
-
-
-def _as_root(segment: Segment) -> bool | None:
-    command = segment.exhibit.command or ""
-    if re.search(r"\bsudo\s+(?!-u)\S*fuser\b", command):
-        return True
-    if segment.exhibit.user is None or re.search(r"\b(?:su|sudo|runuser|unshare)\b", command):
-        return None
-    return segment.exhibit.user == "root"
 
 
 def _only_path(shown: Shown | None) -> str | None:

@@ -15,7 +15,7 @@ from gpudiag.evidence.transcript import ZONE_ERROR_NS
 from gpudiag.model import Booking, GpuRef, GpuSample, HostFact, Place
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.parsed import Row
-from gpudiag.parse.source import Segment
+from gpudiag.parse.source import QUOTE_CAP, Segment, is_omission
 from gpudiag.parse.values import gpu_ref, is_non_value, mib, pid_of, shown_name
 
 _CANONICAL = {
@@ -41,6 +41,11 @@ _KNOWN_PREFIXES = (
 )  # fmt: skip
 _UNIT = re.compile(r"\s*\[([^\]]{1,12})\]\s*\Z")
 _NOBODY = re.compile(r"\s*No running .{0,20}processes found", re.IGNORECASE)
+_ERROR = re.compile(
+    r"Unable to determine the device handle for |GPU \d{1,4}: GPU is lost|Unknown Error\s*\Z"
+    r"|Failed to (?:initialize|get) |NVML: |(?:WARNING|Error): .{0,80}(?:infoROM|InfoROM|GPU)"
+)
+"""What nvidia-smi prints between rows about a GPU that it cannot reach; the rows behind it still count."""
 _QUERY = re.compile(r"--query-(gpu|compute-apps|accounted-apps)(?:=(.*))?\Z", re.DOTALL)
 
 
@@ -114,6 +119,11 @@ def heading(line: str) -> Layout | None:
     return Layout(names, units)
 
 
+def is_error(line: str) -> bool:
+    """The line is nvidia-smi's complaint about one GPU, not a row."""
+    return bool(_ERROR.match(line))
+
+
 def fits(layout: Layout, line: str) -> bool:
     """The line may be a row of this layout."""
     if _NOBODY.match(line):
@@ -129,9 +139,14 @@ def fits(layout: Layout, line: str) -> bool:
 def rows(segment: Segment, layout: Layout, first: int, query: Query | None) -> Iterator[Row]:
     """Rows from the line ``first`` of the segment on; the lines before it are the heading."""
     number = 0
+    failed = False
     for offset in range(first, len(segment.lines)):
         line = segment.lines[offset]
-        if not line.strip() or _NOBODY.match(line):
+        if not line.strip() or _NOBODY.match(line) or is_omission(line):
+            continue
+        if is_error(line):
+            failed = True
+            yield segment.damage(offset, line.strip()[:QUOTE_CAP])
             continue
         values = _values(layout, line)
         if values is None:
@@ -139,13 +154,13 @@ def rows(segment: Segment, layout: Layout, first: int, query: Query | None) -> I
             continue
         yield from _row(segment, layout, offset, values, _nth_gpu(query, number, segment))
         number += 1
-    yield from coverage(segment, layout, query)
+    yield from coverage(segment, layout, query, failed=failed)
 
 
-def coverage(segment: Segment, layout: Layout, query: Query | None) -> Iterator[Row]:
-    """How far the answer reaches: all of it unless a GPU was chosen or a filter stands behind."""
+def coverage(segment: Segment, layout: Layout, query: Query | None, *, failed: bool = False) -> Iterator[Row]:
+    """How far the answer reaches: all of it unless a GPU was chosen, a filter stands behind, or a GPU gave an error."""
     filtered = segment.shown is not None and segment.shown.filtered
-    complete = not filtered and (query is None or query.gpu is None)
+    complete = not filtered and not failed and (query is None or query.gpu is None)
     if layout.of_processes and not layout.accounted:
         yield segment.coverage("compute processes", complete=complete)
     elif not layout.of_processes and _tells_memory(layout):

@@ -1,12 +1,14 @@
-"""Where recorded kill commands stand among the looks of their input."""
+"""Where recorded kill commands and log lines stand in time, by the looks of their input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudiag.evidence.exhibit import Input, LookName
-from gpudiag.model import KillAction
+from gpudiag.model import KernelEvent, KillAction, LogEvent
+from gpudiag.parse.log_stamps import resolve
+from gpudiag.parse.parsed import Row
 
 
 def placed(actions: Iterable[KillAction], evidence: Input) -> list[KillAction]:
@@ -22,6 +24,18 @@ def _preceding(action: KillAction, looks: Sequence[LookName], starts: dict[str, 
         return before[0] if before else looks[0].id if len(looks) > 1 else None
     earlier = [look.id for look in looks if look.id in starts and starts[look.id] <= action.time_ns]
     return earlier[-1] if earlier else None
+
+
+def dated(rows: Iterable[Row], evidence: Input) -> Iterator[Row]:
+    """Log lines with the instant that their printed time means."""
+    times = [exhibit.time_ns for exhibit in evidence.exhibits if exhibit.time_ns is not None]
+    near = max(times, default=None)
+    for row in rows:
+        found = resolve(row.stamp, near) if isinstance(row, LogEvent | KernelEvent) else None
+        if isinstance(row, LogEvent | KernelEvent) and found is not None:
+            yield replace(row, time_ns=found[0], time_error_ns=found[1])
+        else:
+            yield row
 
 
 def _starts(evidence: Input) -> dict[str, int]:

@@ -8,15 +8,25 @@ from gpudiag.evidence.exhibit import LookName
 from gpudiag.model import (
     Booking,
     ClockPair,
+    Container,
     Coverage,
     Damage,
+    GpuName,
     GpuSample,
     Handle,
     HostFact,
+    Job,
+    KernelEvent,
+    KernelStack,
     KillAction,
+    Listener,
+    LogEvent,
     LogRole,
+    Pod,
     Process,
+    Recorder,
     TraceEvent,
+    Unit,
 )
 
 Row = (
@@ -28,9 +38,18 @@ Row = (
     | TraceEvent
     | ClockPair
     | LogRole
+    | LogEvent
+    | KernelEvent
     | HostFact
     | Coverage
     | Damage
+    | GpuName
+    | Container
+    | Unit
+    | Job
+    | Pod
+    | Listener
+    | KernelStack
 )
 
 
@@ -50,3 +69,14 @@ class Parsed:
     facts: tuple[HostFact, ...]
     coverage: tuple[Coverage, ...]
     damage: tuple[Damage, ...]
+    recorders: tuple[Recorder, ...] = ()
+    """At most one an input."""
+    gpu_names: tuple[GpuName, ...] = ()
+    containers: tuple[Container, ...] = ()
+    units: tuple[Unit, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    listeners: tuple[Listener, ...] = ()
+    stacks: tuple[KernelStack, ...] = ()
+    log_events: tuple[LogEvent, ...] = ()
+    kernel_events: tuple[KernelEvent, ...] = ()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpudiag.model import Process
+from gpudiag.model import Container, Process
+from gpudiag.parse import containers
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.procfs import KTHREADD
-from gpudiag.parse.source import Segment
+from gpudiag.parse.source import Segment, is_omission
 from gpudiag.parse.values import age_s, pid_of, whole
 
 _OTHER_HEADINGS = {
     "STARTED", "COMMAND", "CMD", "COMM", "ARGS", "RSZ", "%CPU", "%MEM", "SZ", "TTY", "TT", "START", "STIME", "TIME",
     "F", "PRI", "NI", "ADDR", "CLS", "RTPRIO", "PSR", "GID", "GROUP", "UNIT", "EXE", "SCH", "FLAGS", "LABEL", "PIDNS",
-    "C", "RUID",
+    "C", "RUID", "TPGID",
 }  # fmt: skip
 _BY_HEADING = {
     "PID": "pid", "PPID": "ppid", "PGID": "pgid", "PGRP": "pgid", "SID": "sid", "SESS": "sid", "USER": "user",
@@ -36,16 +38,21 @@ _BY_FIELD = {
     "%cpu": "%CPU", "pcpu": "%CPU", "%mem": "%MEM", "pmem": "%MEM", "cgroup": "CGROUP", "pending": "PENDING",
     "blocked": "BLOCKED", "ignored": "IGNORED", "caught": "CAUGHT", "time": "TIME", "cputime": "TIME",
     "start": "START", "start_time": "START", "bsdstart": "START", "stime": "START", "psr": "PSR", "ni": "NI",
-    "nice": "NI", "pri": "PRI", "cls": "CLS", "c": "C", "f": "F", "gid": "GID", "group": "GROUP",
+    "nice": "NI", "pri": "PRI", "cls": "CLS", "c": "C", "f": "F", "gid": "GID", "group": "GROUP", "tpgid": "TPGID",
 }  # fmt: skip
 _AUX = ("USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "ARGS")
 _FULL = ("UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "ARGS")
+_EXTRA_FULL = ("UID", "PID", "PPID", "C", "SZ", "RSS", "PSR", "STIME", "TTY", "TIME", "ARGS")
+_FULL_THREADS = ("UID", "PID", "PPID", "LWP", "C", "NLWP", "STIME", "TTY", "TIME", "ARGS")
+_BSD_JOBS = ("PPID", "PID", "PGID", "SID", "TTY", "TPGID", "STAT", "UID", "TIME", "ARGS")
 _PLAIN = ("PID", "TTY", "TIME", "COMM")
 _BSD_PLAIN = ("PID", "TTY", "STAT", "TIME", "ARGS")
 _TREE = re.compile(r"(?:[ |]{0,400}\\_ )")
 _BRACKETED = re.compile(r"\[(.+)\](?: <defunct>)?\Z")
 _LSTART_WORDS = 5
 _COMM_WIDTH = 15
+_NARROWEST = 60
+"""Columns; nobody reads ``ps`` in a narrower terminal."""
 _OPTION_WITH_VALUE = frozenset(
     ("-o", "-O", "-p", "-C", "-u", "-U", "-g", "-G", "-s", "-t", "--cols", "--columns", "--width", "--sort", "-k")
 )
@@ -62,6 +69,8 @@ class Layout:
     """Where a comm column in the middle begins, as the heading shows it."""
     args_at: int | None = None
     """Where the column behind it begins."""
+    pid_end: int | None = None
+    """Where the heading PID ends."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +97,17 @@ def heading(line: str, shown: Shown | None) -> Layout | None:
     else:
         columns = _named(words, line)
     comm_at, args_at = _command_columns_at(columns, line)
-    return Layout(columns, comm_at, args_at)
+    end = line.index("PID", line.index("PPID") + 4 if _ppid_first(columns) else 0) + 3
+    return Layout(columns, comm_at, args_at, end if "LSTART" not in columns[: columns.index("PID")] else None)
+
+
+def _ppid_first(columns: Sequence[str]) -> bool:
+    return "PPID" in columns and columns.index("PPID") < columns.index("PID")
 
 
 def command_columns(shown: Shown) -> tuple[str, ...] | None:
     """The columns that a ``ps`` command prints; ``None`` if it is none, or prints some that are not known."""
-    if shown.tool != "ps":
+    if not prints_table(shown):
         return None
     chosen: list[str] = []
     letters = ""
@@ -114,6 +128,11 @@ def command_columns(shown: Shown) -> tuple[str, ...] | None:
     return _default_columns(letters)
 
 
+def prints_table(shown: Shown) -> bool:
+    """``ps``, or ``docker top``, which runs ``ps -ef`` on the host and keeps the container's processes."""
+    return shown.tool == "ps" or containers.verb(shown) == "top"
+
+
 def without_heading(shown: Shown) -> bool:
     """The command asks for no heading at all (``pid=``, ``--no-headers``)."""
     if any(word in ("--no-headers", "--no-heading", "h") for word in shown.argv):
@@ -131,6 +150,8 @@ def scope_of(shown: Shown | None, text: str | None) -> Scope:
     """How much of the process table a command asks for."""
     if shown is None:
         return Scope(None, False, False, None, False, False)
+    if shown.tool != "ps":
+        return Scope(False, False, False, None, True, True)
     letters = "".join(word for word in _switches(shown))
     dashed = "".join(word for word in _switches(shown) if word.startswith("-") and not word.startswith("--"))
     bsd = "".join(word for word in _switches(shown) if not word.startswith("-"))
@@ -155,12 +176,25 @@ def rows(segment: Segment, layout: Layout, first: int) -> Iterator[Row]:
     scope = scope_of(segment.shown, segment.exhibit.command)
     reader = _Reader(segment, layout, scope, _terminal_width(segment.lines[first:], scope))
     found: list[Process] = []
+    threads: Counter[int] = Counter()
     for offset in range(first, len(segment.lines)):
-        if segment.lines[offset].strip():
-            process = reader.process(offset)
-            if process is not None:
-                found.append(process)
+        if not segment.lines[offset].strip() or is_omission(segment.lines[offset]):
+            continue
+        if found and reader.is_rest_of_a_line(offset):
+            found[-1] = replace(found[-1], cmdline_cut=found[-1].cmdline is not None)
+            continue
+        process = reader.process(offset)
+        if process is not None:
+            found.append(process)
+        if (pid := reader.thread_of(offset)) is not None:
+            threads[pid] += 1
+    if threads and segment.shown is not None and scope.threads and not segment.shown.filtered:
+        found = [replace(row, threads=threads[row.pid]) for row in found]
     yield from found
+    if segment.shown is not None and segment.shown.tool != "ps":
+        names = containers.operands(segment.shown)
+        pids = tuple(row.pid for row in found)
+        yield Container(segment.place, segment.top(), name=names[0] if names else None, pids=pids)
     yield segment.coverage("process table", complete=scope.everything, as_root=_as_root(segment, found))
 
 
@@ -183,6 +217,32 @@ class _Reader:
             return None
         comm, args = self._texts(line, fields, tail)
         return self._assembled(offset, pid, fields, comm, args)
+
+    def thread_of(self, offset: int) -> int | None:
+        """The process that the row is a thread of, in a list of threads."""
+        fields, _ = _fields_of(self.layout.columns, self.segment.lines[offset])
+        if fields is None or not {"LWP", "TID", "SPID"} & set(fields):
+            return None
+        return pid_of(fields.get("PID", ""))
+
+    def is_rest_of_a_line(self, offset: int) -> bool:
+        """A terminal has broken the line above, and this is its rest: no row, or a number where no PID can stand.
+
+        PIDs are printed right-aligned, so none ends before its heading does.
+        """
+        line = self.segment.lines[offset]
+        if not fits(self.layout.columns, line):
+            return True
+        end = self.layout.pid_end
+        if end is None or self._pid_end(offset - 1) < end:
+            return False
+        return self._pid_end(offset) < end and len(self.segment.lines[offset - 1]) >= _NARROWEST
+
+    def _pid_end(self, offset: int) -> int:
+        """Where the PID of a row ends, 0 if it has none."""
+        at = self.layout.columns.index("PID")
+        words = re.finditer(r"\S+", self.segment.lines[offset])
+        return next((match.end() for number, match in enumerate(words) if number == at), 0)
 
     def _texts(self, line: str, fields: dict[str, str], tail: str) -> tuple[_Text | None, _Text | None]:
         columns = self.layout.columns
@@ -319,8 +379,13 @@ def _fields(word: str, following: str) -> tuple[list[str], bool] | None:
 def _default_columns(letters: str) -> tuple[str, ...] | None:
     if "u" in letters and not letters.startswith("-"):
         return _AUX
-    if "f" in letters and letters.startswith("-"):
-        return _FULL
+    if letters.startswith("-") and set(letters) & set("fF"):
+        # Other letters add columns that are not known here.
+        forms = {"fL": _FULL_THREADS, "F": _EXTRA_FULL, "f": _FULL, "fF": _EXTRA_FULL}
+        shape = "".join(sorted(set(letters) & set("fFLljyMZcTPV"), key="fFLljyMZcTPV".index))
+        return forms.get(shape)
+    if not letters.startswith("-") and "j" in letters:
+        return _BSD_JOBS if set(letters) <= set("axjfw") else None
     if letters.startswith("-") or not letters:
         return _PLAIN if set(letters) <= set("-eAap") else None
     return _BSD_PLAIN if set(letters) <= set("axwf") else None

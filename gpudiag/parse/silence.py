@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gpudiag.evidence.exhibit import Exhibit
 from gpudiag.model import Citation, Coverage, Damage
-from gpudiag.parse import fuser, nvidia_smi_csv, pgrep, ps
-from gpudiag.parse.commands import Shown
+from gpudiag.parse import fuser, lsof, nvidia_smi_csv, pgrep, ps
+from gpudiag.parse.commands import Shown, shown_commands
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.segments import Pieces, is_table
 from gpudiag.parse.source import QUOTE_CAP, Segment, cite_command, place_of
@@ -17,6 +17,7 @@ _SOURCES = {
     "nvidia-smi": ("gpu memory", "compute processes"),
     "ps": ("process table",),
     "fuser": ("open handles",),
+    "lsof": ("open handles",),
     "pgrep": ("process table",),
 }
 _TIMED_OUT = (124, 137, -9)
@@ -42,8 +43,13 @@ _FAILURES = (
 def rows(exhibit: Exhibit, pieces: Pieces) -> Iterator[Row]:
     """Coverage for each command of the exhibit that no piece was assigned to."""
     for shown in pieces.silent:
-        if shown.tool in _SOURCES and not shown.reshaped:
+        if shown.tool in _SOURCES and not shown.reshaped and not _doubled(exhibit, shown):
             yield from _silent(exhibit, pieces, shown)
+
+
+def _doubled(exhibit: Exhibit, shown: Shown) -> bool:
+    """``lsof`` beside ``fuser`` in one line asks the same question again; what fuser said is the answer."""
+    return shown.tool == "lsof" and any(other.tool == "fuser" for other in shown_commands(exhibit.command))
 
 
 def _silent(exhibit: Exhibit, pieces: Pieces, shown: Shown) -> Iterator[Row]:
@@ -58,6 +64,8 @@ def _silent(exhibit: Exhibit, pieces: Pieces, shown: Shown) -> Iterator[Row]:
     query = nvidia_smi_csv.query_of(shown)
     if shown.tool == "fuser":
         yield from fuser.coverage(segment)
+    elif shown.tool == "lsof":
+        yield from lsof.coverage(segment)
     elif query is not None and query.layout.of_processes and not query.heading:
         yield from nvidia_smi_csv.coverage(segment, query.layout, query)
     elif _asks_for_some(shown, pieces):

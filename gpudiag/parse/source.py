@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from gpudiag.evidence.exhibit import Exhibit
@@ -11,6 +12,14 @@ from gpudiag.parse.jsontext import JsonText
 
 QUOTE_CAP = 300
 """Characters of a line that a citation keeps."""
+
+
+_OMISSION = re.compile(r"\s*[\[(<]?\s?(?:\.{3,6}|…|snip(?:ped)?|cut|omitted|truncated)\s?[\])>]?\s*\Z", re.IGNORECASE)
+
+
+def is_omission(line: str) -> bool:
+    """``...``, ``[...]``, ``<snip>``: whoever pasted the text has left lines out here."""
+    return len(line) < 40 and bool(_OMISSION.match(line))
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,8 @@ class Segment:
         names_missing: tuple[str, ...] = (),
     ) -> Coverage:
         """How far this segment reaches."""
-        return Coverage(self.place, source, outcome, because, self.top(), complete, as_root, names_missing)
+        whole = complete and not any(is_omission(line) for line in self.lines)
+        return Coverage(self.place, source, outcome, because, self.top(), whole, as_root, names_missing)
 
     def at(self, time_ns: int | None, error_ns: int = 0) -> Place:
         """The segment's place at the source's own time; the recorded start of the command is kept if there is none."""

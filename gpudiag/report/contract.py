@@ -439,6 +439,8 @@ class Event(_Model):
     """Something that happened, from a log or a trace."""
 
     time: str | None = None
+    time_error_s: float | None = None
+    """How far the time may be off; ``None`` = not more than the clock of the trace."""
     kind: str
     """One of EVENT_KIND_VALUES."""
     process: str | None = None

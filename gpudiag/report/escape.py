@@ -18,6 +18,7 @@ _MARKDOWN_INLINE: Final = re.compile(r"[\\`*_\[\]<>#|~&$]")
 _MARKDOWN_START: Final = re.compile(r"^(\s*)([-+=:]|\d+(?=[.)]))")
 # A bare address needs only one character broken.
 _MARKDOWN_ADDRESS: Final = re.compile(r":(?=//)|(?<=mailto):|(?<=xmpp):|(?<=www)\.", re.IGNORECASE)
+_PIPE: Final = re.compile(r"\\*\|")
 _BACKTICKS: Final = re.compile(r"`+")
 
 
@@ -55,12 +56,23 @@ def _break_start(match: re.Match[str]) -> str:
 
 def markdown_code(text: str) -> str:
     """A code span that its content cannot leave, in a table cell neither."""
-    shown = visible(text).replace("|", r"\|")
+    shown = _PIPE.sub(_break_pipe, visible(text))
     if not shown.strip():
         return "(empty)"
     fence = "`" * (_longest_run(shown) + 1)
     pad = " " if shown.startswith(("`", " ")) or shown.endswith(("`", " ")) else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _break_pipe(match: re.Match[str]) -> str:
+    """A table is cut at its bars before code spans are seen, and there backslashes count in pairs.
+
+    So an odd number of them must stand before the bar. Where the text has an odd number itself, two are added and one
+    too many is shown: that is better than a torn table.
+    """
+    before = match[0][:-1]
+    added = "\\" * (2 if len(before) % 2 else 1)
+    return f"{before}{added}|"
 
 
 def markdown_fence(lines: tuple[str, ...], language: str = "") -> str:

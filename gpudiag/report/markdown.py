@@ -1,8 +1,13 @@
-"""The report as Markdown for a ticket: GitHub's dialect, tables and fenced commands, no raw HTML of others."""
+"""The report as Markdown for a ticket: GitHub's dialect, tables and fenced commands, no raw HTML of others.
+
+A comment on GitHub holds 65,536 characters. What does not fit is left out in this order: the quoted evidence, the
+families, long tables, whole sections from the end. The plan comes first and its commands are never shortened.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from gpudiag.report.contract import Action, Family, Finding, Gpu, Report
@@ -28,15 +33,81 @@ from gpudiag.report.text import (
 )
 from gpudiag.report.view import KillGroup, View
 
-ROW_CAP: Final = 200
-"""Rows of a table; the plan is never cut."""
+COMMENT_CAP: Final = 65_536
+"""Characters that a comment on GitHub may have."""
+_COMMAND_CAP: Final = 4_000
+"""Characters of a recorded command; those of the plan are never cut."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is shown."""
+
+    rows: int
+    """Of a table outside the plan."""
+    plan_rows: int | None
+    """Of the table beside the plan's commands; the commands are all there."""
+    quotes: bool
+    families: bool
+
+
+_DETAILS: Final = (
+    Detail(rows=200, plan_rows=None, quotes=True, families=True),
+    Detail(rows=200, plan_rows=None, quotes=False, families=True),
+    Detail(rows=100, plan_rows=None, quotes=False, families=False),
+    Detail(rows=20, plan_rows=50, quotes=False, families=False),
+)
+_CUT: Final = "This report was too long for a comment. {what} left out here; the JSON report has everything."
 
 
 def render(report: Report) -> str:
-    """The report as Markdown."""
+    """The report as Markdown, at most as long as a comment may be."""
     view = View(report)
-    blocks = [block for section in _SECTIONS for block in section(view)]
-    return "\n\n".join(blocks) + "\n"
+    text = _page(view, _DETAILS[0], "")
+    for detail in _DETAILS[1:]:
+        if len(text) <= COMMENT_CAP:
+            return text
+        text = _page(view, detail, _CUT.format(what=_left_out(detail)))
+    return text if len(text) <= COMMENT_CAP else _first_blocks(view)
+
+
+def _page(view: View, detail: Detail, note: str) -> str:
+    blocks = [block for section in _SECTIONS for block in section(view, detail)]
+    return "\n\n".join([*blocks, *([note] if note else [])]) + "\n"
+
+
+def _left_out(detail: Detail) -> str:
+    rest = " and the families" if not detail.families else ""
+    rows = f", and what is behind row {detail.rows} of a table," if detail.rows < _DETAILS[0].rows else ""
+    return f"Quotes of the evidence{rest}{rows} are"
+
+
+def _first_blocks(view: View) -> str:
+    """As many blocks as fit, whole ones only: half a command is worse than none."""
+    note = _CUT.format(what="Everything behind this line, perhaps a part of the plan too, is")
+    left = COMMENT_CAP - len(note) - len(_FOLD_END) - 6
+    kept: list[str] = []
+    for block in (block for section in _SECTIONS for block in section(view, _DETAILS[-1])):
+        left -= len(block) + 2
+        if left < 0:
+            break
+        kept.append(block)
+    open_folds = sum(block.startswith(_FOLD) - (block == _FOLD_END) for block in kept)
+    return "\n\n".join([*kept, *[_FOLD_END] * open_folds, note]) + "\n"
+
+
+_FOLD: Final = "<details>"
+_FOLD_END: Final = "</details>"
+
+
+def _folded(summary: str, blocks: Iterable[str]) -> Iterator[str]:
+    """Blocks behind a line to click on. The blank lines around them make GitHub read Markdown in there."""
+    inner = list(blocks)
+    if inner:
+        # The summary is this module's own words: it stands in HTML.
+        yield f"{_FOLD}<summary>{summary}</summary>"
+        yield from inner
+        yield _FOLD_END
 
 
 def _code(value: str | None) -> str:
@@ -48,7 +119,7 @@ def _commands(*commands: str) -> str:
     return block if all(visible(command) == command for command in commands) else f"{block}\n\n{NOT_AS_SHOWN}"
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | None = ROW_CAP) -> str:
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | None) -> str:
     """Cells come escaped; nothing in them can be a line end."""
     body = tuple(rows)
     shown = body[:cap]
@@ -58,15 +129,15 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | No
     return "\n".join(lines)
 
 
-def _verdict(view: View) -> Iterator[str]:
+def _verdict(view: View, _: Detail) -> Iterator[str]:
     yield f"# {markdown_text(word(OUTCOME_WORDS, view.report.outcome))}"
     yield markdown_text(view.report.summary)
 
 
-def _gpus(view: View) -> Iterator[str]:
+def _gpus(view: View, detail: Detail) -> Iterator[str]:
     if view.report.gpus:
         head = ("GPU", "model", "used", "total", "reserve", "baseline", "state")
-        yield _table(head, (_gpu_row(view, gpu) for gpu in view.report.gpus))
+        yield _table(head, (_gpu_row(view, gpu) for gpu in view.report.gpus), detail.rows)
 
 
 def _gpu_row(view: View, gpu: Gpu) -> tuple[str, ...]:
@@ -75,7 +146,7 @@ def _gpu_row(view: View, gpu: Gpu) -> tuple[str, ...]:
     return (markdown_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
 
 
-def _plan(view: View) -> Iterator[str]:
+def _plan(view: View, detail: Detail) -> Iterator[str]:
     plan = view.report.plan
     yield "## What to do"
     for stop in plan.stop_first:
@@ -84,7 +155,7 @@ def _plan(view: View) -> Iterator[str]:
         yield _commands(stop.command)
     yield markdown_text(view.kill_line())
     for group in view.kill_groups():
-        yield from _kill_group(view, group)
+        yield from _kill_group(view, group, detail)
     for then in plan.then:
         because = f": {markdown_text(then.because)}" if then.because else ""
         yield f"Then {markdown_text(word({}, then.kind))}{because}"
@@ -93,10 +164,10 @@ def _plan(view: View) -> Iterator[str]:
     if plan.keep:
         yield "Do not kill:"
         rows = ((str(keep.pid), _code(keep.name), markdown_text(keep.because)) for keep in plan.keep)
-        yield _table(("PID", "name", "because"), rows)
+        yield _table(("PID", "name", "because"), rows, detail.rows)
 
 
-def _kill_group(view: View, group: KillGroup) -> Iterator[str]:
+def _kill_group(view: View, group: KillGroup, detail: Detail) -> Iterator[str]:
     where = view.place(group.host, group.run_in)
     yield f"Paste {markdown_text(where)}".strip() + ":"
     yield _commands(*group.commands)
@@ -113,21 +184,21 @@ def _kill_group(view: View, group: KillGroup) -> Iterator[str]:
         )
         for entry in group.entries
     )
-    yield _table(("order", "PID", "name", "signal", "frees", "started", "sure", "because"), rows, cap=None)
+    yield _table(("order", "PID", "name", "signal", "frees", "started", "sure", "because"), rows, detail.plan_rows)
 
 
-def _actions(view: View) -> Iterator[str]:
+def _actions(view: View, detail: Detail) -> Iterator[str]:
     if view.report.actions:
         yield "## What happened"
     for action in view.report.actions:
-        yield from _action(view, action)
+        yield from _action(view, action, detail)
 
 
-def _action(view: View, action: Action) -> Iterator[str]:
+def _action(view: View, action: Action, detail: Detail) -> Iterator[str]:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     time = when(action.time, action.time_error_s)
     yield f"**{markdown_text(action.id)}** {markdown_text(f'{time}, from: {word({}, action.source)}{code}')}"
-    yield _commands(action.text)
+    yield _commands(clip(action.text, _COMMAND_CAP))
     if action.steps:
         rows = (
             (
@@ -138,10 +209,10 @@ def _action(view: View, action: Action) -> Iterator[str]:
             )
             for step in action.steps
         )
-        yield _table(("step", "command", "on", "what it did"), rows)
+        yield _table(("step", "command", "on", "what it did"), rows, detail.rows)
 
 
-def _ledger(view: View) -> Iterator[str]:
+def _ledger(view: View, detail: Detail) -> Iterator[str]:
     rows = view.ledger_rows()
     if not rows:
         return
@@ -158,17 +229,17 @@ def _ledger(view: View) -> Iterator[str]:
         )
         for gpu, entry in rows
     )
-    yield _table(("GPU", "size", "PID", "name", "held by", "whose", "because"), cells)
+    yield _table(("GPU", "size", "PID", "name", "held by", "whose", "because"), cells, detail.rows)
 
 
-def _families(view: View) -> Iterator[str]:
-    if view.report.families:
+def _families(view: View, detail: Detail) -> Iterator[str]:
+    if view.report.families and detail.families:
         yield "## Servers and their processes"
-    for family in view.report.families:
-        yield from _family(view, family)
+        blocks = (block for family in view.report.families for block in _family(view, family, detail))
+        yield from _folded(plural(len(view.report.families), "family", "families"), blocks)
 
 
-def _family(view: View, family: Family) -> Iterator[str]:
+def _family(view: View, family: Family, detail: Detail) -> Iterator[str]:
     root = UNKNOWN if family.root_pid is None else str(family.root_pid)
     about = f"{family.engine or 'engine not known'}, root PID {root}, {word({}, family.state)}"
     yield f"**{markdown_text(family.id)}** {markdown_text(f'{about}; {word(OUTCOME_WORDS, family.outcome)}')}"
@@ -182,21 +253,21 @@ def _family(view: View, family: Family) -> Iterator[str]:
         )
         for member in view.members(family)
     )
-    yield _table(("PID", "name", "role", "state", "memory"), rows)
+    yield _table(("PID", "name", "role", "state", "memory"), rows, detail.rows)
     fates = ((process.pid, fate_text(fate)) for process in view.family_processes(family) for fate in process.fate)
     reasons = tuple((pids, markdown_text(reason)) for pids, reason in by_reason(fates))
     if reasons:
-        yield _table(("PIDs", "what a step did to them"), reasons)
+        yield _table(("PIDs", "what a step did to them"), reasons, detail.rows)
 
 
-def _findings(view: View) -> Iterator[str]:
+def _findings(view: View, detail: Detail) -> Iterator[str]:
     if view.report.findings:
         yield "## Why"
     for finding in view.report.findings:
-        yield from _finding(view, finding)
+        yield from _finding(view, finding, detail)
 
 
-def _finding(view: View, finding: Finding) -> Iterator[str]:
+def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
     yield f"### {markdown_text(finding.rule)} {markdown_text(finding.title)}"
     about = ["main cause"] if finding.primary else []
     about.append(finding.certainty)
@@ -205,19 +276,22 @@ def _finding(view: View, finding: Finding) -> Iterator[str]:
     about.extend(measure(key, value) for key, value in finding.measures.items())
     yield markdown_text(", ".join(about))
     yield markdown_text(finding.text)
-    for evidence in finding.evidence:
-        yield f"{_code(place(view.report, evidence))}\n\n{markdown_fence((clip(evidence.quote),))}"
+    if detail.quotes:
+        quotes = (
+            f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}" for item in finding.evidence
+        )
+        yield from _folded(f"evidence, {plural(len(finding.evidence), 'line')}", quotes)
     if finding.rivals:
         rows = (
             (markdown_text(rival.rule), markdown_text(word({}, rival.status)), markdown_text(rival.because))
             for rival in finding.rivals
         )
-        yield _table(("or else", "is", "because"), rows)
+        yield _table(("or else", "is", "because"), rows, detail.rows)
     if finding.settled_by:
         yield f"Settled by: {markdown_text(finding.settled_by)}"
 
 
-def _unknown(view: View) -> Iterator[str]:
+def _unknown(view: View, _: Detail) -> Iterator[str]:
     if view.report.unknown:
         yield "## What is not known"
     for rule in view.report.unknown:
@@ -225,7 +299,7 @@ def _unknown(view: View) -> Iterator[str]:
         yield _commands(rule.collect)
 
 
-def _next_time(view: View) -> Iterator[str]:
+def _next_time(view: View, _: Detail) -> Iterator[str]:
     following = view.report.plan.next_time
     if following is None:
         return
@@ -236,9 +310,15 @@ def _next_time(view: View) -> Iterator[str]:
     yield f"It would have hit {matches}.{misses} {markdown_text(following.because)}".strip()
 
 
-def _evidence(view: View) -> Iterator[str]:
+def _evidence(view: View, detail: Detail) -> Iterator[str]:
     report = view.report
     yield "## Evidence"
+    yield from _folded("hosts, inputs and what was read of them", _sources(view, detail))
+    yield markdown_text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
+
+
+def _sources(view: View, detail: Detail) -> Iterator[str]:
+    report = view.report
     if report.hosts:
         rows = (
             (
@@ -250,24 +330,24 @@ def _evidence(view: View) -> Iterator[str]:
             )
             for host in report.hosts
         )
-        yield _table(("host", "driver", "CUDA", "seen as root", "PID namespace"), rows)
+        yield _table(("host", "driver", "CUDA", "seen as root", "PID namespace"), rows, detail.rows)
     if report.inputs:
         inputs = (
             (_code(ref.id), _code(ref.path), markdown_text(ref.kind), "yes" if ref.complete else "no")
             for ref in report.inputs
         )
-        yield _table(("input", "path", "kind", "complete"), inputs)
+        yield _table(("input", "path", "kind", "complete"), inputs, detail.rows)
     if report.looks:
         looks = ((markdown_text(look.id), markdown_text(when(look.time, look.time_error_s))) for look in report.looks)
-        yield _table(("look", "time"), looks)
+        yield _table(("look", "time"), looks, detail.rows)
     if read := view.read_sources():
         yield f"Read: {markdown_text(read)}"
     if gaps := view.evidence_gaps():
         yield _table(
             ("not read", "how", "because"),
             ((markdown_text(gap.what), markdown_text(gap.how), markdown_text(gap.because)) for gap in gaps),
+            detail.rows,
         )
-    yield markdown_text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
 
 
 _SECTIONS: Final = (

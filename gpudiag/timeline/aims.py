@@ -13,10 +13,9 @@ from typing import Protocol
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
-from gpudiag.timeline.lives import Life
+from gpudiag.timeline.lives import Census, Key, Life
 
 DEVICE_TOOLS = frozenset({"fuser"})
-Key = tuple[str, int, "int | None"]
 
 
 class NameBook(Protocol):
@@ -80,19 +79,67 @@ def _named_by(
     book: NameBook,
     logged_pids: frozenset[int],
 ) -> frozenset[Key]:
-    """From the strongest sign to the weakest: a PID written down, a server hit, any process hit, an engine named."""
+    """From the strongest sign to the weakest: a PID written down, a server hit, any process hit, an engine named.
+
+    What survived a SIGKILL was not hit by it, and what the kernel refused is somebody else's: neither is an aim.
+    """
     own = [family for family in families if family.host == action.host]
-    lives = [life for family in own for life in family.members]
+    lives = [life for family in own for life in family.members if _was_there(action, life, kinship.census)]
     steps = [step for step in action.steps if step.replay.tool is not None and not _by_device(step)]
-    written = [life for life in lives if any(_is_written(step, life) for step in steps)]
+    written = [life for life in lives if any(_is_written(step, life) and not _refused(step, life) for step in steps)]
     roots = {family.root.key for family in own if family.root is not None}
-    hit = [life for life in lives if any(_selects(step, life) for step in steps)]
+    survivors = {life.key for life in lives if any(_survived(step, action, life, kinship.census) for step in steps)}
+    hit = [life for life in lives if life.key not in survivors and any(_selects(step, life) for step in steps)]
     for picked in (written, [life for life in hit if life.key in roots], hit):
         if picked:
-            return _with_descendants(picked, lives, kinship)
+            return _of_one_owner(_with_descendants(picked, lives, kinship), lives, action)
     engines = frozenset[str]().union(*(_engines(step, book) for step in steps))
-    fitting = _one_server(_newest([f for f in own if f.engine in engines and _existed(f, action)], logged_pids))
-    return frozenset(life.key for f in fitting for life in f.members if f.role(life) is not None)
+    fitting = [f for f in own if f.engine in engines and _existed(f, action) and not _is_survivor(f, survivors)]
+    named = [life for f in _one_server(_newest(fitting, logged_pids)) for life in f.members if f.role(life) is not None]
+    return _of_one_owner(frozenset(life.key for life in named), lives, action)
+
+
+def _is_survivor(family: Family, survivors: set[Key]) -> bool:
+    return family.root is not None and family.root.key in survivors
+
+
+def _was_there(action: ActionView, life: Life, census: Census) -> bool:
+    """It may have existed when the command ran; a PID that belonged to somebody else before it is a newcomer's."""
+    if any(seen.look.position < action.slot for seen in life.sightings.values()):
+        return True
+    if any(
+        seen.look.position < action.slot
+        for other in census.named(life.host, life.pid)
+        for seen in other.sightings.values()
+    ):
+        return False
+    if life.start_ns is not None and action.action.time_ns is not None:
+        return life.start_ns - life.start_error_ns <= action.action.time_ns
+    return True
+
+
+def _refused(step: StepView, life: Life) -> bool:
+    verdict = step.verdict(life.pid)
+    return life.pid in step.refused or (verdict is not None and verdict.permitted is False)
+
+
+def _survived(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
+    """SIGKILL by the step's own semantics, and alive in a later look: it started later, or was not reached."""
+    verdict = step.verdict(life.pid)
+    if step.replay.signal != 9 or verdict is None or verdict.selected is not True or step.sent_to.get(life.pid):
+        return False
+    later = [seen.look for seen in life.sightings.values() if seen.look.position > action.slot]
+    return bool(later) and census.alive(life, later[-1]) is True
+
+
+def _of_one_owner(keys: frozenset[Key], lives: Sequence[Life], action: ActionView) -> frozenset[Key]:
+    """A pattern of root's can hit two tenants: the caller's own are meant; else it cannot be told whose."""
+    owners = {life.key: life.string("user") for life in lives if life.key in keys}
+    known = set(owners.values()) - {None}
+    if len(known) <= 1:
+        return keys
+    caller = action.caller.user
+    return frozenset(key for key in keys if owners.get(key) == caller) if caller in known else frozenset()
 
 
 def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Kinship) -> frozenset[Key]:
@@ -129,10 +176,10 @@ def _is_written(step: StepView, life: Life) -> bool:
 
 
 def _selects(step: StepView, life: Life) -> bool:
-    if step.sent_to.get(life.pid) is True or life.pid in step.refused:
-        return True
+    if life.pid in step.sent_to:
+        return step.sent_to[life.pid]
     verdict = step.verdict(life.pid)
-    return verdict is not None and verdict.selected is True
+    return verdict is not None and verdict.selected is True and not _refused(step, life)
 
 
 def _engines(step: StepView, book: NameBook) -> frozenset[str]:

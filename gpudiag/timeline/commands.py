@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from gpudiag.model import Booking, Citation, KillAction
@@ -24,6 +25,7 @@ _NOT_PERMITTED = {
     "killall": re.compile(r"\((\d{1,10})\): Operation not permitted"),
 }
 """What each tool prints for EPERM."""
+_NO_SUCH = re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}No such process")
 _MAX_MESSAGES = 10_000
 CUDA_DEVICES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm"})
 """What every process with a CUDA context has open, whatever GPU it uses (measured)."""
@@ -44,14 +46,18 @@ class StepView:
     """Exit status of this step as a following ``echo … $?`` printed it."""
     refused: set[int] = field(default_factory=set[int])
     """PIDs for which the tool itself printed ``Operation not permitted``."""
+    absent: set[int] = field(default_factory=set[int])
+    """PIDs for which ``kill`` printed ``No such process``: it reached nobody there."""
     cites: list[Citation] = field(default_factory=list[Citation])
 
     def verdict(self, pid: int) -> Verdict | None:
         """What the tool's semantics say about a PID of the recorded world."""
+        return self._verdicts.get(pid)
+
+    @cached_property
+    def _verdicts(self) -> dict[int, Verdict]:
         selection = self.replay.selection
-        if selection is None:
-            return None
-        return next((verdict for verdict in selection.verdicts if verdict.pid == pid), None)
+        return {verdict.pid: verdict for verdict in selection.verdicts} if selection is not None else {}
 
 
 @dataclass
@@ -292,6 +298,10 @@ def _apply_messages(view: ActionView) -> None:
         if refused and step is not None:
             step.refused |= refused
             step.cites.append(view.action.cited)
+    absent = {int(found.group(1)) for found in islice(_NO_SUCH.finditer(output), _MAX_MESSAGES)}
+    for step in view.steps:
+        if step.replay.tool == "kill":
+            step.absent |= absent & set(_literal(step))
 
 
 def _apply_printed_status(view: ActionView) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from gpudiag.timeline.inheritance import Inheritance
 from gpudiag.timeline.kinship import Kinship, is_shell
-from gpudiag.timeline.lives import Census, Life
+from gpudiag.timeline.lives import Census, Key, Life
+
+GENERAL = "python"
+"""The engine file of Python's own machinery: any program's children look like that, so a narrower word beats it."""
 
 
 class RoleBook(Protocol):
@@ -43,7 +47,7 @@ class Family:
     members: list[Life]
     root: Life | None
     """The root, where some look shows it."""
-    roles: dict[tuple[str, int, int | None], str] = field(default_factory=dict[tuple[str, int, "int | None"], str])
+    roles: dict[Key, str] = field(default_factory=dict[Key, str])
     engine: str | None = None
     parent_title: str | None = None
     """What the engine calls the process that starts its workers."""
@@ -53,7 +57,7 @@ class Family:
         """When its oldest member with a known start began."""
         return min((life.start_ns for life in self.members if life.start_ns is not None), default=None)
 
-    @property
+    @cached_property
     def user(self) -> str | None:
         """Its owner, if all members with a known user agree."""
         users = {life.string("user") for life in self.members} - {None}
@@ -112,9 +116,7 @@ def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]]) -> None:
                 groups[(life.host, "alone", life.key)] = [life]
 
 
-def _merge_by_killed_parent(
-    groups: dict[tuple[str, str, object], list[Life]], kinship: Kinship, hit: set[tuple[str, int, int | None]]
-) -> None:
+def _merge_by_killed_parent(groups: dict[tuple[str, str, object], list[Life]], kinship: Kinship, hit: set[Key]) -> None:
     """A launcher that gives each child a session of its own (torchrun) was hit: its children are its family.
 
     Only for a parent that a kill command hit, and never for a shell: sharing a launcher alone ties nothing.
@@ -164,11 +166,12 @@ def _family(
     engines: list[str] = []
     for life in members:
         found = book.role_of(life.comm, life.cmdline or life.booked_name)
-        if found is None and life.pid in log_roles:
-            found = book.role_in_log(log_roles[life.pid])
+        if (found is None or found[0] == GENERAL) and life.pid in log_roles:
+            found = book.role_in_log(log_roles[life.pid]) or found
         if found is not None:
             engines.append(found[0])
             family.roles[life.key] = found[1]
+    engines = [engine for engine in engines if engine != GENERAL] or engines
     family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
     family.parent_title = book.title_of(family.engine, "engine") if family.engine is not None else None
     _roles_by_position(family, kinship)

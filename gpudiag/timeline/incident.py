@@ -19,7 +19,7 @@ from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.trace import Trace
-from gpudiag.timeline.views import View, view_of
+from gpudiag.timeline.views import View, recorder_of, view_of
 
 
 class EngineBook(RoleBook, NameBook, Protocol):
@@ -105,6 +105,12 @@ class Incident:
         """The last look at a host."""
         return self.census.newest_look(host)
 
+    def boot_id(self, host: str) -> str | None:
+        """Boot id of the kernel that the newest look is of."""
+        look = self.newest(host)
+        recorder = recorder_of(look, self.parsed.recorders) if look is not None else None
+        return recorder.boot_id if recorder is not None else None
+
     def last_action(self, host: str) -> ActionView | None:
         """The last command on a host."""
         own = [action for action in self.actions if action.host == host]
@@ -178,9 +184,9 @@ class Incident:
                     continue
                 if self._dying(life):
                     return True, [action.action.cited]
-                if verdict is not None and verdict.permitted and step.replay.ran:
-                    # The kernel takes root's SIGKILL for any process that is there: one that lives on is stuck.
-                    return True, [action.action.cited]
+                if verdict is not None and step.replay.ran and life.pid not in step.absent:
+                    # The kernel takes a permitted SIGKILL for any process that is there: one that lives on is stuck.
+                    return (True if verdict.permitted else None), [action.action.cited]
         return (None, []) if self._dying(life) is not False else (False, [])
 
     def _looked_after(self, life: Life, action: ActionView) -> bool:
@@ -221,7 +227,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
     gpus = index_gpus(parsed.samples, parsed.bookings)
-    views = {look.id: view_of(look, parsed.processes, parsed.coverage) for look in looks}
+    views = {look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders) for look in looks}
     clock = clock_of(parsed.clocks, parsed.processes)
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}

@@ -37,8 +37,8 @@ def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritan
         if children:
             found.append(Inheritance(look, life, children, True))
         else:
-            orphans = tuple(heir for heir in possible if _may_descend(heir, life, census, kinship, look))
-            found.append(Inheritance(look, life, orphans, False))
+            orphans = [heir for heir in possible if _may_descend(heir, life, census, kinship, look)]
+            found.append(Inheritance(look, life, _one_group(orphans, life), False))
     return found
 
 
@@ -63,15 +63,29 @@ def _keeps_devices(life: Life, look: Look, census: Census, kinship: Kinship) -> 
 
 
 def _uses_cuda(seen: Sighting) -> bool:
-    return bool(seen.mapped)
+    """It maps a device and has the memory manager's open; a graphics or monitoring client has no ``nvidia-uvm``."""
+    return bool(seen.mapped) and "/dev/nvidia-uvm" in (seen.open or frozenset())
 
 
 def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look: Look) -> bool:
-    """No look shows the descent: the heir must at least have lost its parent, be younger and of the same user."""
+    """No look shows the descent: the heir must have lost its parent, lead no group, be younger and of one user."""
+    group = heir.integer("pgid")
+    if group is None or group == heir.pid:
+        return False  # a fork stays in its parent's group; the leader of its own is a job of its own
     parent = kinship.parent(heir)
     if parent is not None and parent.pid != 1 and census.alive(parent, look) is not False:
+        return False
+    known = dead.integer("pgid")
+    if known is not None and known != group:
         return False
     if heir.start_ns is not None and dead.start_ns is not None and heir.start_ns < dead.start_ns - dead.start_error_ns:
         return False
     owners = {heir.string("user"), dead.string("user")} - {None}
     return len(owners) <= 1
+
+
+def _one_group(heirs: list[Life], dead: Life) -> tuple[Life, ...]:
+    """Candidates of several groups: only those whose group the dead process led; else it cannot be told."""
+    if len({heir.integer("pgid") for heir in heirs}) <= 1:
+        return tuple(heirs)
+    return tuple(heir for heir in heirs if heir.integer("pgid") == dead.pid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpudiag.timeline.lives import Census, Life
+from gpudiag.timeline.lives import Census, Key, Life
 
 SHELLS = frozenset(
     {"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo", "nohup", "setsid"}
@@ -25,6 +25,7 @@ class Kinship:
     def __init__(self, census: Census, observers: Mapping[str, frozenset[int]]):
         self.census = census
         self.observers = {pid for pids in observers.values() for pid in pids}
+        self._parents = self._without_cycles()
         self._observer_groups = {
             (life.host, group)
             for life in census.lives
@@ -33,12 +34,28 @@ class Kinship:
 
     def parent(self, life: Life) -> Life | None:
         """The process that started it, if some look shows it and it is old enough to have done so."""
+        return self._parents.get(life.key)
+
+    def _find_parent(self, life: Life) -> Life | None:
         if life.born_ppid in (None, 0):
             return None
-        older = [
-            p for p in self.census.named(life.host, life.born_ppid or 0) if p is not life and _not_younger(p, life)
-        ]
+        named = self.census.named(life.host, life.born_ppid or 0)
+        older = [above for above in named if above is not life and _not_younger(above, life)]
         return older[-1] if older else None
+
+    def _without_cycles(self) -> dict[Key, Life]:
+        """Torn or forged tables can make two processes each other's ancestor; no edge of such a ring is believed."""
+        found = {life.key: above for life in self.census.lives if (above := self._find_parent(life)) is not None}
+        for start in list(found):
+            seen: list[Key] = []
+            key = start
+            while key in found and key not in seen:
+                seen.append(key)
+                key = found[key].key
+            if key in seen:
+                for ring in seen[seen.index(key) :]:
+                    del found[ring]
+        return found
 
     def is_observer(self, life: Life) -> bool:
         """It is the tool that looked, or an ancestor of it."""

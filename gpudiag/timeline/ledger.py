@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudiag.timeline.inheritance import Inheritance
-from gpudiag.timeline.lives import UNKNOWN_GPU, Census, Life
+from gpudiag.timeline.lives import UNKNOWN_GPU, Census, Key, Life
 from gpudiag.timeline.order import Look
 from gpudiag.timeline.samples import Figure, driver_bound_mib, pinned_gib
 
@@ -49,7 +49,7 @@ def close_ledger(
     census: Census,
     inherited: Sequence[Inheritance],
     list_seen: bool,
-    released_kib: Mapping[tuple[str, int, int | None], int | None],
+    released_kib: Mapping[Key, int | None],
 ) -> Ledger:
     """Book the figure of one GPU. ``released_kib``: pinned memory by process, from its last look alive."""
     entries: list[Entry] = []

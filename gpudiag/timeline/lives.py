@@ -21,6 +21,10 @@ _SOURCE_RANK = {"proc": 0, "ps": 1, "fuser": 2}
 _START_TOLERANCE_NS = 3 * SECOND
 
 
+Key = tuple[str, int, "int | None", int]
+"""Identity of a life: host, PID, start ticks, and which of several lives with this PID it is."""
+
+
 @dataclass(eq=False)
 class Sighting:
     """What one look shows of one PID."""
@@ -104,10 +108,13 @@ class Life:
     born_ppid: int | None
     """Parent in the earliest look that shows one: a later 1 only says who adopted it."""
 
+    generation: int = 0
+    """How many earlier lives had this PID."""
+
     @property
-    def key(self) -> tuple[str, int, int | None]:
-        """Identity: host, PID, start."""
-        return (self.host, self.pid, self.start_ticks)
+    def key(self) -> Key:
+        """Identity within the incident."""
+        return (self.host, self.pid, self.start_ticks, self.generation)
 
     def latest(self, attribute: str) -> object | None:
         """The newest look's value of an attribute."""
@@ -304,8 +311,9 @@ def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting],
             seen = sightings[(look.id, pid)]
             ticks, start, error = _start(seen, clock)
             life = open_lives.get((look.host, pid))
-            if life is None or _is_another(life, ticks, start, error):
-                life = Life(look.host, pid, {}, start, error, ticks, None)
+            if life is None or _is_another(life, seen, ticks, start, error):
+                earlier = life.generation + 1 if life is not None else 0
+                life = Life(look.host, pid, {}, start, error, ticks, None, earlier)
                 open_lives[(look.host, pid)] = life
                 lives.append(life)
             life.sightings[look.id] = seen
@@ -330,8 +338,11 @@ def _start(seen: Sighting, clock: Clock | None) -> tuple[int | None, int | None,
     return (ticks if isinstance(ticks, int) else None), start, SECOND
 
 
-def _is_another(life: Life, ticks: int | None, start: int | None, error: int) -> bool:
-    """The same PID with another start is another process (PIDs are re-used)."""
+def _is_another(life: Life, seen: Sighting, ticks: int | None, start: int | None, error: int) -> bool:
+    """The same PID with another start, or of another user, is another process (PIDs are re-used)."""
+    users = life.string("user"), seen.first("user")
+    if None not in users and users[0] != users[1] and not any(str(user).isdigit() for user in users):
+        return True
     if ticks is not None and life.start_ticks is not None:
         return ticks != life.start_ticks
     if start is None or life.start_ns is None:

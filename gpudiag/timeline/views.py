@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpudiag.model import Coverage, Process
+from gpudiag.model import Coverage, Process, Recorder
 from gpudiag.timeline.order import Look
 
 KTHREADD = 2
@@ -23,7 +23,7 @@ class View:
     user: str | None
     """Who looked."""
     observers: frozenset[int]
-    """PIDs of the tool that looked and of its ancestors."""
+    """PIDs of the tool that looked, of its ancestors, and of the children that a recorder says are its own."""
 
     @property
     def limited(self) -> bool:
@@ -31,11 +31,17 @@ class View:
         return self.own_namespace is not False or self.hidden is not False
 
 
-def view_of(look: Look, processes: Iterable[Process], coverage: Iterable[Coverage]) -> View:
-    """Judge a look by its full process tables."""
+def view_of(
+    look: Look, processes: Iterable[Process], coverage: Iterable[Coverage], recorders: Iterable[Recorder] = ()
+) -> View:
+    """Judge a look by its full process tables and by what its recorder says of itself."""
     rows = [row for row in processes if row.at.look == look.id]
     tables = [c for c in coverage if c.at.look == look.id and c.source == "process table" and c.complete]
     user, observers = _observer(rows)
+    recorder = recorder_of(look, recorders)
+    if recorder is not None:
+        observers |= frozenset(recorder.pids)
+        user = user or recorder.user or ("root" if recorder.uid == 0 else None)
     as_root = next((c.as_root for c in coverage if c.at.look == look.id and c.as_root is not None), None)
     if user is None and as_root is not None:
         user = "root" if as_root else None
@@ -46,6 +52,11 @@ def view_of(look: Look, processes: Iterable[Process], coverage: Iterable[Coverag
         return View(None, True, user, observers)
     second = listed.get(KTHREADD)
     return View(second is None or second.kernel_thread is False, False, user, observers)
+
+
+def recorder_of(look: Look, recorders: Iterable[Recorder]) -> Recorder | None:
+    """The recorder of the input that the look is of."""
+    return next((item for item in recorders if item.cited.input == look.id.partition(":")[0]), None)
 
 
 def _observer(rows: Sequence[Process]) -> tuple[str | None, frozenset[int]]:

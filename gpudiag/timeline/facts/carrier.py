@@ -30,13 +30,15 @@ def carrier_rows(incident: Incident) -> Iterator[Row]:
             step = action.steps[item.step]
             if item.carrier.kind == "client" or item.carrier.host != step.replay.step.host:
                 continue  # a client on the person's own machine is out of reach; su and docker belong to root
+            later_kills = sum(action.steps[n].replay.tool is not None for n in item.later_steps)
             yield _row(incident, action, step, item.carrier.kind, item.carrier.cmdline) | {
                 "matches": item.matches,
                 "execs": item.execs,
                 "signal_fatal": item.signal_fatal,
                 "later_steps": [action.steps[n].id for n in item.later_steps],
                 "later_text": "; ".join(action.steps[n].replay.step.text for n in item.later_steps),
-                "later_kills": sum(action.steps[n].replay.tool is not None for n in item.later_steps),
+                "later_kills": later_kills,
+                "family_holds_mib": held_by_targets(incident, action, step) if later_kills else None,
                 "death_seen": item.death_seen,
                 "death_how": item.death_how,
             }
@@ -57,7 +59,6 @@ def _row(incident: Incident, action: ActionView, step: StepView, kind: str, cmdl
         "pattern": selection.pattern if selection is not None else None,
         "shell": SHELL_NAMES.get(kind, kind),
         "shell_text": cmdline,
-        "family_holds_mib": held_by_targets(incident, action, step),
         "cites": incident.citations.add_all([action.action.cited, *step.cites]),
     }
 

@@ -167,12 +167,14 @@ def is_older(incident: Incident, family: Family) -> bool | None:
 
 
 def replaces(incident: Incident, life: Life) -> Life | None:
-    """An earlier process that died, of the same living parent, with the same command or the same amount of memory."""
+    """An earlier process that died, of the same living loop, with the same command or the same amount of memory."""
     if newer_than_actions(incident, life) is not True or incident.alive(life) is not True:
         return None
     parent = incident.kinship.parent(life)
     if parent is None or parent.pid == 1 or incident.alive(parent) is not True or incident.kinship.is_observer(parent):
         return None
+    if parent.integer("pgid") != life.integer("pgid"):
+        return None  # an interactive shell or a service manager gives each job a group: a person may have started it
     for earlier in incident.census.lives:
         if earlier is life or incident.kinship.parent(earlier) is not parent or incident.present(earlier) is not False:
             continue

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from gpudiag.model import Citation
 from gpudiag.shell.selection import Verdict
-from gpudiag.timeline.aims import DEVICE_TOOLS, Key
+from gpudiag.timeline.aims import DEVICE_TOOLS
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.lives import Life
+from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.presence import alive_then
 
 SIGNALS = {
@@ -120,7 +120,7 @@ def selects(step: StepView, life: Life) -> bool | None:
         return True
     if life.pid in step.sent_to:
         return step.sent_to[life.pid]
-    if _found_nobody(step):
+    if life.pid in step.absent or _found_nobody(step):
         return False
     verdict: Verdict | None = step.verdict(life.pid)
     if verdict is not None:

@@ -133,3 +133,92 @@ def test_table_and_csv_of_a_look_agree(folder: str) -> None:
 
 def _by_pid(found: Parsed, look: str, member: str) -> dict[int, tuple[float | None, str | None]]:
     return {row.pid: (row.mib, row.name) for row in found.bookings if row.cited.member == f"{look}/{member}"}
+
+
+WINDOWS = """\
+Fri Feb 20 19:00:06 2026
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 572.16                 Driver Version: 572.16         CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                  Driver-Model | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA GeForce RTX 4090      WDDM  |   00000000:01:00.0  On |                  Off |
+|  0%   41C    P8             17W /  450W |   23711MiB /  24564MiB |      3%      Default |
+|                                         |                        |                  N/A |
++-----------------------------------------+------------------------+----------------------+
+
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|        ID   ID                                                               Usage      |
+|=========================================================================================|
+|    0   N/A  N/A            1384    C+G   Insufficient Permissions                 N/A      |
+|    0   N/A  N/A            9124    C+G   C:\\Windows\\explorer.exe                   N/A      |
+|    0   N/A  N/A           21412      C   ...s\\Python\\Python311\\python.exe          N/A      |
++-----------------------------------------------------------------------------------------+
+"""
+MIG = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                   On |
+| N/A   33C    P0             91W /  400W |   19550MiB /  40960MiB |     N/A      Default |
+|                                         |                        |              Enabled |
++-----------------------------------------+------------------------+----------------------+
+
++-----------------------------------------------------------------------------------------+
+| MIG devices:                                                                            |
++------------------+----------------------------------+-----------+-----------------------+
+| GPU  GI  CI  MIG |                     Memory-Usage |        Vol|      Shared           |
+|      ID  ID  Dev |                       BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |
+|                  |                                  |        ECC|                       |
+|==================+==================================+===========+=======================|
+|  0    1   0   0  |           19543MiB / 20096MiB    | 42      0 |  3   0    2    0    0 |
+|                  |                 4MiB / 32767MiB  |           |                       |
++------------------+----------------------------------+-----------+-----------------------+
+|  0    2   0   1  |              12MiB / 20096MiB    | 42      0 |  3   0    2    0    0 |
+|                  |                 0MiB / 32767MiB  |           |                       |
++------------------+----------------------------------+-----------+-----------------------+
+
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |
+|        ID   ID                                                               Usage      |
+|=========================================================================================|
+|    0    1    0      17644      C   python3                                     19512MiB |
++-----------------------------------------------------------------------------------------+
+"""
+
+
+def test_windows_has_no_figures_for_processes_and_hides_names() -> None:
+    found = parsed(WINDOWS, "nvidia-smi")
+    assert [(row.gpu.index, row.used_mib) for row in found.samples] == [(0, 23711.0)]
+    assert [(row.pid, row.mib, row.name, row.name_missing) for row in found.bookings] == [
+        (1384, None, None, "Insufficient Permissions"),
+        (9124, None, "C:\\Windows\\explorer.exe", None),
+        (21412, None, "...s\\Python\\Python311\\python.exe", None),
+    ]
+
+
+def test_mig_devices_are_parts_of_their_gpu_and_no_gpus() -> None:
+    found = parsed(MIG, "nvidia-smi")
+    assert [(row.gpu.index, row.used_mib) for row in found.samples] == [(0, 19550.0)]
+    assert [(row.gpu.index, row.pid, row.mib) for row in found.bookings] == [(0, 17644, 19512.0)]
+    assert [(row.source, row.outcome, row.complete) for row in found.coverage] == [
+        ("gpu memory", "ok", True),
+        ("compute processes", "ok", True),
+    ]
+
+
+def test_a_table_cut_in_the_mig_block_has_no_process_list() -> None:
+    found = parsed("\n".join(MIG.split("\n")[:20]), "nvidia-smi")
+    assert [(row.source, row.outcome) for row in found.coverage] == [
+        ("gpu memory", "ok"),
+        ("compute processes", "truncated"),
+    ]

@@ -64,7 +64,8 @@ def test_two_tables_in_one_output() -> None:
 
 def test_output_of_other_commands_is_left_alone() -> None:
     found = parsed("total 4\n-rw-r--r-- 1 root root 7 Nov 30 21:41 pid, name\n", "ls -l")
-    assert found.coverage == ()
+    assert [(row.source, row.outcome) for row in found.coverage] == [("text", "not_understood")]
+    assert "2 lines" in str(found.coverage[0].because)
     assert found.damage == ()
 
 

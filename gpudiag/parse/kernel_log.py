@@ -1,0 +1,118 @@
+"""Kernel messages about GPUs and dying processes: ``dmesg`` in all its forms, ``journalctl -k``, ``kern.log``.
+
+Only lines that say something about the driver, or about the end of a process, become rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpudiag.model import Citation, KernelEvent
+from gpudiag.parse.log_stamps import LogLine, unwrap
+from gpudiag.parse.source import QUOTE_CAP
+from gpudiag.parse.values import PID_CAP, bus_id
+
+_BUS = r"(?P<bus>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-9A-Fa-f])?)"
+_NAME = r"\((?P<comm>[^)]{1,64})\)"
+_PID = r"(?P<pid>[0-9]{1,7})"
+_FACTS = (
+    ("xid", rf"NVRM: Xid \((?:PCI:)?{_BUS}[^)]{{0,32}}\): (?P<xid>[0-9]{{1,4}}),?"),
+    ("off_bus", r"fallen off the bus"),
+    ("cgroup_oom", rf"Memory cgroup out of memory: Kill(?:ed)? process {_PID} {_NAME}"),
+    ("oom", rf"Out of memory(?: \(oom_kill_allocating_task\))?: Kill(?:ed)? process {_PID} {_NAME}"),
+    ("cgroup_oom", rf"oom-kill:constraint=CONSTRAINT_MEMCG,.*,task=(?P<comm>[^,]{{1,64}}),pid={_PID},"),
+    ("oom", rf"oom-kill:constraint=.*,task=(?P<comm>[^,]{{1,64}}),pid={_PID},"),
+    ("oom", rf"oom_reaper: reaped process {_PID} {_NAME}"),
+    ("hung_task", rf"INFO: task (?P<comm>.{{1,64}}):{_PID} blocked for more than [0-9]{{1,9}} seconds"),
+    (
+        "segfault",
+        rf"(?P<comm>[^ \[]{{1,64}})\[{_PID}\]:? (?:segfault at |general protection fault|trap invalid opcode)",
+    ),
+    ("gsp", r"NVRM: .{0,80}(?:GSP|gsp)"),
+    ("uvm", r"nvidia[-_]uvm: "),
+    ("nvrm", r"NVRM: "),
+)
+_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _FACTS)
+SIGNS = (
+    "NVRM: ",
+    "blocked for more",
+    "fallen off the bus",
+    "general protection",
+    "invalid opcode",
+    "nvidia-uvm: ",
+    "nvidia_uvm: ",
+    "oom-kill:",
+    "oom_reaper",
+    "segfault at",
+    "ut of memory",
+)
+"""A line without any of these tells nothing."""
+_XID_OWNER = re.compile(r" ?pid='?(?P<pid>[0-9]{1,7})'?(?:, name=(?P<comm>[^,]{1,64}))?,")
+_ANY_BUS = re.compile(rf"GPU (?:at )?(?:PCI:)?{_BUS}(?![0-9A-Fa-f:])")
+_FRONT = re.compile(
+    r"(?:kern {1,4}:[a-z]{1,6} {1,4}: |<[0-9]{1,3}>)?\[ {0,12}[0-9]{1,10}\.[0-9]{6}\] "
+    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\] "
+    r"|\[[A-Z][a-z]{2} ?[0-9]{1,2} [0-9]{2}:[0-9]{2}\] |\[ {1,4}\+ {0,9}[0-9]{1,9}\.[0-9]{6}\] "
+    r"|[0-9T:.,Z+-]{19,35} [^ ]{1,64} kernel: |[A-Z][a-z]{2} [ 0-9][0-9] [0-9:.]{8,18} [^ ]{1,64} kernel: "
+)
+_CONTINUED_LINES = 3
+"""A message of several lines names its GPU in the first one; only the first has a time."""
+
+
+def shaped(line: str) -> bool:
+    """The line can be nothing but the kernel's, whether or not anything is made of it."""
+    return bool(_FRONT.match(line)) or line.lstrip(" ").startswith("NVRM: ")
+
+
+class KernelReader:
+    """Reads the telling lines of one text in order."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._last: tuple[int, KernelEvent] | None = None
+
+    def events(self, number: int, line: str, cited: Citation) -> Iterator[KernelEvent]:
+        """What one line says. ``number`` tells whether it continues the message of the line before."""
+        if not any(sign in line for sign in SIGNS):
+            return
+        front = unwrap(line)
+        for kind, pattern in _COMPILED:
+            match = pattern.search(front.body)
+            if match is not None:
+                event = self._event(kind, match, front, cited, number)
+                self._last = (number, event)
+                yield event
+                return
+
+    def _event(self, kind: str, match: re.Match[str], front: LogLine, cited: Citation, number: int) -> KernelEvent:
+        groups = match.groupdict()
+        owner = _XID_OWNER.match(front.body, match.end()) if kind == "xid" else None
+        pid = owner["pid"] if owner else groups.get("pid")
+        comm = owner["comm"] if owner else groups.get("comm")
+        named = match if groups.get("bus") else _ANY_BUS.search(front.body)
+        before = self._before(number) if front.body.startswith(" ") else None
+        gpu = _bus(named["bus"]) if named else before.bus_id if before else None
+        return KernelEvent(
+            kind=kind,
+            xid=int(groups["xid"]) if groups.get("xid") else None,
+            bus_id=gpu,
+            pid=int(pid) if pid and 0 < int(pid) <= PID_CAP else None,
+            comm=comm if comm and comm != "<unknown>" else None,
+            time_ns=None,
+            boot_s=before.boot_s if before and front.boot_s is None else front.boot_s,
+            time_error_ns=0,
+            text=front.body.strip()[:QUOTE_CAP],
+            cited=cited,
+            host=self._host,
+            stamp=before.stamp if before and front.stamp is None else front.stamp,
+        )
+
+    def _before(self, number: int) -> KernelEvent | None:
+        near = self._last is not None and 0 < number - self._last[0] <= _CONTINUED_LINES
+        return self._last[1] if self._last is not None and near else None
+
+
+def _bus(text: str) -> str | None:
+    """The address in one form; Xid lines leave the function out, and a GPU's is 0."""
+    return bus_id(text if "." in text else f"{text}.0")
