@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 EXIT_UNREADABLE: Final = 3
+EXIT_WRITE: Final = 1
 EXIT_INCONCLUSIVE: Final = 11
 EXIT_OF_OUTCOME: Final = {
     "released": 0,
@@ -307,3 +308,6 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         # What is still buffered would raise again when the interpreter closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"standard output cannot be written: {problem.strerror}.", EXIT_WRITE)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gpudiag.assemble import assemble
 from gpudiag.evidence import read_input
-from gpudiag.evidence.exhibit import Input
+from gpudiag.evidence.exhibit import Input, Unreadable
 from gpudiag.model import Citation, KillAction
 from gpudiag.parse import parse
+from gpudiag.parse.hosts import separate_hosts
 from gpudiag.parse.parsed import Parsed
 from gpudiag.plan import make_plan
 from gpudiag.report.contract import Plan, Report
@@ -56,7 +57,20 @@ def explain(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Report:
 def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Explanation:
     """As ``explain``, with the stages' own results."""
     inputs = [read_input(path, f"I{n}") for n, path in enumerate(paths, 1)]
-    return explain_parsed(inputs, with_stated(parse(inputs), stated))
+    parsed = separate_hosts(parse(inputs))
+    if not _holds_evidence(parsed):
+        named = ", ".join(item.path for item in inputs)
+        raise Unreadable(
+            f"{named}: nothing in it is output of a tool that gpudiag knows (see README, what to collect)."
+        )
+    return explain_parsed(inputs, with_stated(parsed, stated))
+
+
+def _holds_evidence(parsed: Parsed) -> bool:
+    """Any row at all besides notes on what could not be used."""
+    notes = {"looks", "coverage", "damage"}
+    rows = any(getattr(parsed, field.name) for field in fields(parsed) if field.name not in notes)
+    return rows or any(item.outcome in ("ok", "denied") for item in parsed.coverage)
 
 
 def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:

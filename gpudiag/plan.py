@@ -202,23 +202,41 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
 
 
 def kill_command(incident: Incident, life: Life, signal: str) -> str:
-    """A command that checks, before it kills, that the PID is still this process."""
+    """A command that checks, before it kills, that the PID is still this process, and says so if it is not."""
+    pid = life.pid
+    checks = [_boot_check(incident, life), identity_check(life)]
+    if life.start_ticks is None and incident.booked_now(life):
+        checks.append(f"ls -l /proc/{pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia")
+    return " && ".join([*filter(None, checks), f"kill -{signal} {pid}"]) + f" || echo '{pid}: not killed' >&2"
+
+
+def _boot_check(incident: Incident, life: Life) -> str | None:
+    """Start ticks count from boot: after a reboot another process may have the same PID and the same ticks."""
+    boot_id = incident.boot_id(life.host)
+    if boot_id is None or life.start_ticks is None:
+        return None
+    return f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {shlex.quote(boot_id)} ]'
+
+
+def identity_check(life: Life) -> str:
+    """The start time where it is known; else the recorded command line, else what nvidia-smi printed of it."""
     pid = life.pid
     if life.start_ticks is not None:
-        check = f"[ \"$(sed 's/.*) //' /proc/{pid}/stat | cut -d' ' -f20)\" = {life.start_ticks} ]"
-        boot_id = incident.boot_id(life.host)
-        if boot_id is not None:
-            # Start ticks count from boot: after a reboot another process may have the same PID and the same ticks.
-            check = f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {shlex.quote(boot_id)} ] && {check}'
-        return f"{check} && kill -{signal} {pid}"
-    name = life.title or ""
-    # A title fills the rest of its old command line with NULs; a longer name that begins the same is another process.
-    line = f"\"$(tr '\\0' ' ' </proc/{pid}/cmdline)\""
-    named = f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
-    opened = f"ls -l /proc/{pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia"
-    if not incident.booked_now(life):
-        return f"{named} && kill -{signal} {pid}"
-    return f"{named} && {opened} && kill -{signal} {pid}"
+        ticks = f"$(tr '\\n' ' ' </proc/{pid}/stat | sed 's/.*) //' | cut -d' ' -f20)"
+        return f'[ "{ticks}" = {life.start_ticks} ]'
+    # A title fills the rest of its old command line with NULs, so blanks at the end say nothing.
+    line = f"\"$(tr '\\0\\n' '  ' </proc/{pid}/cmdline | sed 's/ *$//')\""
+    recorded, cut = life.recorded_cmdline
+    if recorded and not cut:
+        return f"[ {line} = {shlex.quote(recorded.rstrip())} ]"
+    if recorded:
+        return f"case {line} in {shlex.quote(recorded)}*) :;; *) false;; esac"
+    name = life.booked_name or life.program
+    if not name:
+        return "false"
+    if name.startswith("..."):  # nvidia-smi's table keeps the end of a long path
+        return f"case {line} in *{shlex.quote(name[3:])}|*{shlex.quote(name[3:] + ' ')}*) :;; *) false;; esac"
+    return f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
 
 
 def rfc3339(time_ns: int | None) -> str | None:

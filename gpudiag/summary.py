@@ -61,6 +61,8 @@ def _held(incident: Incident, plan: Plan) -> str:
         return f"The memory is taken again after every kill: stop the {first} first."
     if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
         return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
+    if all(ledger.list_seen for ledger in incident.ledgers.values()):
+        return f"{size(total)} on {on} are still held, and no process list names who holds them."
     return f"{size(total)} on {on} are still held, and no list of the holders was taken: no PID can be named yet."
 
 
@@ -95,4 +97,6 @@ def _unclear(incident: Incident, plan: Plan) -> str:
         return (
             f"The evidence has no GPU memory figure after the last command, so nothing can be said about memory.{known}"
         )
-    return "Memory is in use, and the evidence does not show who holds it; the command below gets what is missing."
+    if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
+        return "Living processes hold memory, and the evidence does not show whether they are what was to be stopped."
+    return "Memory is in use, and the evidence does not show who holds it; what is missing stands below."

@@ -57,6 +57,9 @@ def instant_ns(text: str) -> Optional[int]:
     return None if found is None or not found[1] else found[0]
 
 
+_FARTHEST_S = 9_000_000_000
+
+
 def stamp_ns(text: str) -> Optional[tuple[int, bool]]:
     """A date with time in nanoseconds, read as UTC where it has no zone; the flag says whether it has one."""
     match = _INSTANT.match(text)
@@ -70,6 +73,8 @@ def stamp_ns(text: str) -> Optional[tuple[int, bool]]:
         whole = int((moment - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds())
     except (ValueError, OverflowError):
         return None
+    if abs(whole) > _FARTHEST_S:
+        return None  # nanoseconds since 1970 in 64 bits end in 2262
     return whole * 1_000_000_000 + int((fraction or "").ljust(9, "0")), zone is not None
 
 

@@ -19,6 +19,7 @@ _REFUSED = re.compile(
     r"|Could not resolve|[Nn]o route to host|OCI runtime|Error",
 )
 _DEPTH_CAP = 16
+_NAMES_CAP = 500
 _NUMERIC = re.compile(r"[\d.:]+\Z")
 Who = Tuple[Optional[str], Optional[str]]
 
@@ -57,7 +58,8 @@ class Shells:
         if host in self._names:
             return self._names[host]
         short = host.partition(".")[0]
-        known = None if _NUMERIC.match(host) else next((n for n in self._names if _same(n, host, short)), None)
+        odd = len(self._names) > _NAMES_CAP or _NUMERIC.match(host)
+        known = None if odd else next((n for n in self._names if _same(n, host, short)), None)
         self._names[host] = self._names[known] if known is not None else host
         return self._names[host]
 

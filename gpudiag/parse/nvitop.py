@@ -29,48 +29,50 @@ _GONE = "No Such Process"
 
 def rows(segment: Segment) -> Iterator[Row]:
     """One sample a GPU, one booking a process row."""
+    at = next((n for n, line in enumerate(segment.lines) if "Processes:" in line), len(segment.lines))
     gpus: dict[int, GpuRef] = {}
+    yield from _devices(segment, at, gpus)
+    if gpus:
+        yield segment.coverage("gpu memory", complete=not _chosen(segment))
+    if at == len(segment.lines):
+        return
+    figures, complete = 4, False
+    for offset in range(at, len(segment.lines)):
+        line = segment.lines[offset][:_LINE_CAP]
+        if heading := _HEADING.match(line):
+            figures = len(heading[1].split())
+        complete = complete or NO_PROCESSES in line or line.startswith("╘")
+        booking = _booking(segment, gpus, offset, line, figures)
+        if booking is not None:
+            yield booking
+    outcome = "ok" if complete else "truncated"
+    because = None if complete else "the table is cut before the end of the process list"
+    whole = complete and not _chosen(segment)
+    yield segment.coverage("compute processes", outcome=outcome, because=because, complete=whole)
+
+
+def _devices(segment: Segment, end: int, gpus: dict[int, GpuRef]) -> Iterator[Row]:
+    """The upper table; a GPU takes two rows, its memory stands in the second."""
     pending: tuple[int, str] | None = None
-    in_processes = complete = False
-    figures = 4
-    for offset, line in enumerate(segment.lines):
-        line = line[:_LINE_CAP]
+    for offset in range(end):
+        line = segment.lines[offset][:_LINE_CAP]
         if version := _VERSION.match(line):
             for name, value in zip(("driver_version", "cuda_version"), version.groups(), strict=True):
                 if value:
                     yield HostFact(segment.place, name, value, segment.cite(offset))
             continue
-        if "Processes:" in line:
-            in_processes = True
-        if heading := _HEADING.match(line):
-            figures = len(heading[1].split())
-        complete = complete or (in_processes and (NO_PROCESSES in line or line.startswith("╘")))
-        if in_processes:
-            booking = _booking(segment, gpus, offset, line, figures)
-            if booking is not None:
-                yield booking
-            continue
         cells = line.split("│")
-        gpu, bus = (
-            _GPU.match("│" + cells[1]) if len(cells) > 2 else None,
-            _BUS.match(cells[2]) if len(cells) > 2 else None,
-        )
+        if len(cells) < 3:
+            continue
+        gpu, bus = _GPU.match(f"│{cells[1]}"), _BUS.match(cells[2])
         if gpu and bus:
             pending = (int(gpu[1]), gpu[2])
             gpus[pending[0]] = GpuRef(index=pending[0], bus_id=bus_id(bus[1]))
-        elif pending is not None and len(cells) > 2:
+        elif pending is not None:
             used, slash, total = cells[2].partition("/")
             sizes = (mib(used), mib(total)) if slash else (None, None)
             yield GpuSample(segment.place, gpus[pending[0]], *sizes, None, False, pending[1], segment.cite(offset))
             pending = None
-    if gpus:
-        yield segment.coverage("gpu memory", complete=not _chosen(segment))
-    if in_processes:
-        outcome = "ok" if complete else "truncated"
-        because = None if complete else "the table is cut before the end of the process list"
-        yield segment.coverage(
-            "compute processes", outcome=outcome, because=because, complete=complete and not _chosen(segment)
-        )
 
 
 def _booking(segment: Segment, gpus: dict[int, GpuRef], offset: int, line: str, figures: int) -> Booking | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudiag.model import Booking, GpuRef, GpuSample
+
+Name = tuple[str, str, object]
+"""One name of a GPU: host, which kind of name (uuid, bus, index), the name."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Gpu:
 class GpuIndex:
     """Looks a GPU up by any of its names."""
 
-    def __init__(self, gpus: Iterable[Gpu], by_name: Mapping[tuple[str, str, object], str]) -> None:
+    def __init__(self, gpus: Iterable[Gpu], by_name: Mapping[Name, str]) -> None:
         self.gpus = tuple(gpus)
         self._by_id = {gpu.id: gpu for gpu in self.gpus}
         self._by_name = dict(by_name)
@@ -45,7 +48,7 @@ class GpuIndex:
         return self._by_id[gpu_id]
 
 
-def _keys(host: str, ref: GpuRef) -> Iterable[tuple[str, str, object]]:
+def _keys(host: str, ref: GpuRef) -> Iterable[Name]:
     if ref.uuid is not None:
         yield (host, "uuid", ref.uuid)
     if ref.bus_id is not None:
@@ -60,15 +63,16 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> Gpu
     A host whose only GPU evidence is a list of ``pid,name,used_memory`` has one GPU without any name.
     """
     samples, bookings = list(samples), list(bookings)
-    groups: dict[tuple[str, str, object], set[tuple[str, str, object]]] = {}
+    groups: dict[Name, set[Name]] = {}
     for row in [*samples, *bookings]:
         keys = set(_keys(row.at.host, row.gpu))
         for key in list(keys):
             keys |= groups.get(key, set())
         for key in keys:
             groups[key] = keys
+    _join_by_process(groups, bookings)
     gpus: list[Gpu] = []
-    by_name: dict[tuple[str, str, object], str] = {}
+    by_name: dict[Name, str] = {}
     for keys in sorted({frozenset(group) for group in groups.values()}, key=_group_order):
         gpu = _gpu(keys)
         gpus.append(gpu)
@@ -79,13 +83,39 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> Gpu
     return GpuIndex((_with_constants(gpu, samples, index) for gpu in gpus), by_name)
 
 
-def _group_order(keys: frozenset[tuple[str, str, object]]) -> tuple[str, int, str]:
+def _join_by_process(groups: dict[Name, set[Name]], bookings: Sequence[Booking]) -> None:
+    """One tool names GPUs by index and another by UUID: a process booked once by each, with one size, joins the two."""
+    booked: dict[tuple[str, str | None, int], set[tuple[Name, float | None]]] = {}
+    for row in bookings:
+        for key in list(_keys(row.at.host, row.gpu))[:1]:
+            booked.setdefault((row.at.host, row.at.look, row.pid), set()).add((key, row.mib))
+    for rows in booked.values():
+        names = {key for key, _ in rows}
+        if len(names) == 2 and len({mib for _, mib in rows}) == 1 and len({kind for _, kind, _ in names}) == 2:
+            _unite(groups, names)
+    for host in {key[0] for key in groups}:
+        own = {frozenset(group) for key, group in groups.items() if key[0] == host}
+        kinds = [{kind for _, kind, _ in group} for group in own]
+        if len(own) == 2 and not kinds[0] & kinds[1]:
+            _unite(groups, {key for group in own for key in group})
+
+
+def _unite(groups: dict[Name, set[Name]], names: set[Name]) -> None:
+    joined = {name for key in names for name in groups[key]}
+    for kind in {kind for _, kind, _ in joined}:
+        if sum(name[1] == kind for name in joined) > 1:
+            return  # two indexes or two UUIDs are two GPUs, whatever a process says
+    for name in joined:
+        groups[name] = joined
+
+
+def _group_order(keys: frozenset[Name]) -> tuple[str, int, str]:
     host = next(iter(keys))[0]
     number = next((value for _, kind, value in keys if kind == "index"), None)
     return (host, number if isinstance(number, int) else 1 << 30, repr(sorted(map(str, keys))))
 
 
-def _gpu(keys: frozenset[tuple[str, str, object]]) -> Gpu:
+def _gpu(keys: frozenset[Name]) -> Gpu:
     host = next(iter(keys))[0]
     named = {kind: value for _, kind, value in keys}
     uuid, bus, number = named.get("uuid"), named.get("bus"), named.get("index")

@@ -19,7 +19,7 @@ from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.trace import Trace
-from gpudiag.timeline.views import View, recorder_of, view_of
+from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
 
 class EngineBook(RoleBook, NameBook, Protocol):
@@ -231,8 +231,9 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     clock = clock_of(parsed.clocks, parsed.processes)
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
+    whole = whole_tables(parsed.processes, parsed.coverage)
     census = take_census(
-        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root
+        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root, whole
     )
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)

@@ -149,6 +149,15 @@ class Life:
         return self.string("comm")
 
     @property
+    def recorded_cmdline(self) -> tuple[str | None, bool]:
+        """The command line as a process table shows it, and whether that table may have cut it."""
+        for seen in reversed(list(self.sightings.values())):
+            for row in seen.rows:
+                if row.cmdline:
+                    return row.cmdline, row.cmdline_cut
+        return None, False
+
+    @property
     def booked_name(self) -> str | None:
         """The name that nvidia-smi printed for it."""
         for sighting in reversed(list(self.sightings.values())):
@@ -258,6 +267,7 @@ def take_census(
     clock: Clock | None,
     limited: set[str],
     by_root: set[str],
+    whole: set[str],
 ) -> Census:
     """Join all rows into sightings and sightings into lives."""
     sightings: dict[tuple[str, int], Sighting] = {}
@@ -281,7 +291,7 @@ def take_census(
         if (seen := sighting(booking.at.look, booking.pid)) is not None:
             seen.bookings.append((gpu.id if gpu is not None else UNKNOWN_GPU, booking))
     rows = list(coverage)
-    complete = {c.at.look: True for c in rows if c.source == "process table" and c.complete and c.at.look}
+    complete = dict.fromkeys(whole, True)
     _mark_covered(sightings.values(), rows, by_root)
     for seen in sightings.values():
         seen.rows.sort(key=lambda row: _SOURCE_RANK.get(row.text_from, 9))

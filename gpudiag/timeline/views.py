@@ -36,7 +36,7 @@ def view_of(
 ) -> View:
     """Judge a look by its full process tables and by what its recorder says of itself."""
     rows = [row for row in processes if row.at.look == look.id]
-    tables = [c for c in coverage if c.at.look == look.id and c.source == "process table" and c.complete]
+    tables = look.id in whole_tables(rows, coverage)
     user, observers = _observer(rows)
     recorder = recorder_of(look, recorders)
     if recorder is not None:
@@ -76,3 +76,13 @@ def _observer(rows: Sequence[Process]) -> tuple[str | None, frozenset[int]]:
         chain.append(pid)
         pid = parents.get(pid)
     return own.user, frozenset(chain)
+
+
+def whole_tables(processes: Iterable[Process], coverage: Iterable[Coverage]) -> set[str]:
+    """Looks with a table of all processes: the command says so, or both PID 1 and the kernel's PID 2 are in it."""
+    whole = {c.at.look for c in coverage if c.source == "process table" and c.complete and c.at.look is not None}
+    listed: dict[str, set[int]] = {}
+    for row in processes:
+        if row.text_from == "ps" and row.pid <= KTHREADD and row.at.look is not None:
+            listed.setdefault(row.at.look, set()).add(row.pid)
+    return whole | {look for look, pids in listed.items() if {1, KTHREADD} <= pids}

@@ -1,8 +1,8 @@
 """What stands in each transcript, counted by a reader and not by the parser.
 
-``processes`` are rows that show a process (a thread's row is none), each output for itself; of ``fuser -v``
-each PID once. ``gpus`` are rows with a memory figure or a non-value in its place, ``bookings`` rows that name a
-PID on a GPU, ``handles`` pairs of PID and device file, an open descriptor and a mapping counted apart. ``other`` is what shows a
+``processes`` are rows that show a process (a thread's row is none), each output for itself; of ``fuser -v`` each PID
+once. ``gpus`` are rows with a memory figure or a non-value in its place, ``bookings`` rows that name a PID on a GPU,
+``handles`` pairs of PID and device file, an open descriptor and a mapping counted apart. ``other`` is what shows a
 container, unit, job, GPU name or kernel stack. ``unknown`` are lines that no parser need know: the least and the most,
 where logs, which others learn to read, may be among them.
 """

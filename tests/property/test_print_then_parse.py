@@ -172,8 +172,8 @@ COMMANDS = [
     "nvidia-smi -L", "gpustat -cup", "nvitop -1", "top -b -n1", "htop", "pstree -p", "pstree -pa",
     "docker ps",
     "docker ps --format '{{.ID}} {{.Status}} {{.Names}}'",
-    "docker inspect -f '{{.State.Pid}}{{.Name}}' a",
-    "docker top a", "kubectl get pods", "squeue -h", "systemctl status a", "systemctl show a", "systemctl is-active a b",
+    "docker inspect -f '{{.State.Pid}}{{.Name}}' a", "docker top a", "kubectl get pods", "squeue -h",
+    "systemctl status a", "systemctl show a", "systemctl is-active a b",
     "lsof -t /dev/nvidia0", "lsof", "ss -ltnp", "netstat -ltnp", "cat /proc/driver/nvidia/version",
     "cat /sys/module/nvidia/version", "cat /proc/7/status", "cat /proc/7/stack", "cat /proc/7/wchan",
     "cat /proc/7/cmdline | tr '\\0' ' '", "ls -l /proc/7/fd", "ps -eLf", "ps axjf",
@@ -186,7 +186,8 @@ PIECES = [
     "MainPID=7",
     "[<0>] f+0x1/0x2 [m]", "lrwx------ 1 a a 64 Feb 1 1:1 3 -> /dev/nvidia0", "State:\tR (running)",
     "Pid:\t7",
-    "a 7 u mem CHR 195,0 512 /dev/nvidia0", "5f0c2b7d91aa ", "0", "\0", "99999999999999999999", "{{", "}}", "(", ")", "…",
+    "a 7 u mem CHR 195,0 512 /dev/nvidia0", "5f0c2b7d91aa ", "0", "\0", "99999999999999999999", "{{", "}}", "(",
+    ")", "…",
 ]  # fmt: skip
 
 

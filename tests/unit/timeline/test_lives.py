@@ -9,7 +9,7 @@ from gpudiag.timeline.gpus import index_gpus
 from gpudiag.timeline.lives import Census, take_census
 from gpudiag.timeline.order import clock_of, order_looks
 from gpudiag.timeline.orphans import was_adopted
-from gpudiag.timeline.views import view_of
+from gpudiag.timeline.views import view_of, whole_tables
 from tests.unit.timeline.rows import booking, handle, look_names, process, sample, table
 
 
@@ -24,7 +24,16 @@ def census(
     looks = order_looks(look_names("L", "M"), [row.at for row in rows])
     gpus = index_gpus([sample("L", 1)], bookings)
     return take_census(
-        looks, processes, handles, bookings, coverage, gpus, clock_of([], processes), set(limited), set()
+        looks,
+        processes,
+        handles,
+        bookings,
+        coverage,
+        gpus,
+        clock_of([], processes),
+        set(limited),
+        set(),
+        whole_tables(processes, coverage),
     )
 
 
