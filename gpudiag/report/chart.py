@@ -22,6 +22,8 @@ LEFT, RIGHT, TOP, BOTTOM = 8.0, 352.0, 24.0, 108.0
 MAX_POINTS: Final = 400
 """Points of one line; more are thinned, keeping the lowest and the highest of each stretch."""
 MAX_MARKS: Final = 200
+MAX_MARK_ERROR_S: Final = 60.0
+"""An event whose time may be further off than this has no place on the axis."""
 _LABEL_ROOM: Final = 30.0
 """Closer labels than this would overlap."""
 _GAP_FACTOR: Final = 5
@@ -99,7 +101,8 @@ def build(view: View) -> Chart | None:
     acted = _timed([(action.time, action.id) for action in view.report.actions])
     times = [time for points in series.values() for time, _ in points] + [time for time, _ in acted]
     axis = _Axis(min(times), max(times))
-    happened = [pair for pair in _timed([(event.time, "") for event in view.report.events]) if axis.covers(pair[0])]
+    placed = [event for event in view.report.events if (event.time_error_s or 0) <= MAX_MARK_ERROR_S]
+    happened = [pair for pair in _timed([(event.time, "") for event in placed]) if axis.covers(pair[0])]
     form = "%H:%M:%S" if axis.first.date() == axis.last.date() else "%Y-%m-%d %H:%M:%S"
     return Chart(
         lanes=tuple(_lane(view, gpu, points, axis) for gpu, points in series.items()),

@@ -440,7 +440,7 @@ class Event(_Model):
 
     time: str | None = None
     time_error_s: float | None = None
-    """How far the time may be off; ``None`` = not more than the clock of the trace."""
+    """How far the time may be off; ``None`` where there is no time, and for the trace, whose clock is exact."""
     kind: str
     """One of EVENT_KIND_VALUES."""
     process: str | None = None

@@ -15,6 +15,7 @@ from gpudiag.parse import Parsed, parse
 from gpudiag.parse.commands import shown_commands
 from gpudiag.parse.listings import LISTINGS
 from gpudiag.parse.replies import is_reply
+from gpudiag.parse.values import is_non_value
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class Row:
 
 
 WORD = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.:-]{0,13}", fullmatch=True)
-ARGS = st.lists(st.from_regex(r"[A-Za-z0-9_./:=,-]{1,20}", fullmatch=True), min_size=1, max_size=6).map(" ".join)
+ARGS = (
+    st.lists(st.from_regex(r"[A-Za-z0-9_./:=,-]{1,20}", fullmatch=True), min_size=1, max_size=6)
+    .map(" ".join)
+    .filter(lambda text: not is_non_value(text))
+)
+"""A process may call itself ``N/A``; that cannot be told from a missing name."""
 PID = st.integers(1, 4_194_304)
 ROW = st.builds(
     Row,
