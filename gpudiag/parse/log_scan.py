@@ -12,9 +12,11 @@ is not UTF-8 is repaired, because the engine refuses it. All ways give the same 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +37,7 @@ PIECE = 8 * 1024 * 1024
 """Bytes read at once. A line longer than two pieces is cut."""
 SIGNS = "|".join(re.escape(sign) for sign in sorted({*server_log.SIGNS, *kernel_log.SIGNS}))
 _SIGNS = re.compile(SIGNS)
+WORKERS = min(4, os.cpu_count() or 1)
 BLOCK = 64 * 1024
 """Bytes that are searched as one text."""
 _PID = " pid="
@@ -106,9 +109,9 @@ def streaming(pieces: Iterable[bytes]) -> Found:
     """The fast way: pieces of whole lines."""
     gathering = _Gathering()
     start = 0
-    for piece in pieces:
+    for blocks in _ahead(pieces):
         run = _Run(start)
-        for block, lines, sign, tags in _looked_over(piece):
+        for block, lines, sign, tags in blocks:
             if sign or gathering.asks_for(tags):
                 run.blocks.append(block)
             else:
@@ -141,7 +144,22 @@ class _Run:
             gathering.telling(number, line)
 
 
-def _looked_over(piece: bytes) -> Iterator[tuple[bytes, int, bool, list[str]]]:
+_Looked = list[tuple[bytes, int, bool, list[str]]]
+
+
+def _ahead(pieces: Iterable[bytes]) -> Iterator[_Looked]:
+    """Every piece looked over, in order. polars lets other threads run meanwhile; as many pieces are in memory."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        waiting: deque[Future[_Looked]] = deque()
+        for piece in pieces:
+            waiting.append(pool.submit(_looked_over, piece))
+            if len(waiting) > WORKERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _looked_over(piece: bytes) -> _Looked:
     """Each block with its number of line feeds, whether it has a sign, and what may be tags in it."""
     blocks = list(_blocks(piece))
     try:
@@ -154,7 +172,7 @@ def _looked_over(piece: bytes) -> Iterator[tuple[bytes, int, bool, list[str]]]:
         sign=column.contains(SIGNS),
         tags=column.extract_all(_MAYBE_TAG).list.unique(),
     )
-    return zip(blocks, found["lines"], found["sign"], found["tags"].to_list(), strict=True)
+    return list(zip(blocks, found["lines"], found["sign"], found["tags"].to_list(), strict=True))
 
 
 def _blocks(piece: bytes) -> Iterator[bytes]:

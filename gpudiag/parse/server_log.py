@@ -185,14 +185,18 @@ SIGNS = (
     "LLM engine (",
     "Listening at",
     "Load weight ",
+    "Main process received",
     "Parent ",
     "Quick exit",
     "RUNNING state",
     "Ray processes",
     "Ray runtime",
-    "SIG",
+    "SIGINT received",
+    "SIGQUIT received",
+    "SIGTERM received",
     "SYSTEM_ERROR",
     "Scheduler hit",
+    "Triggering SIGQUIT",
     "ddress already in use",
     "exits with return",
     "fired up",
@@ -204,19 +208,22 @@ SIGNS = (
     "owner has died",
     "process [",
     "raylet",
+    "received by PID",
     "restarting kernel",
     "shutdown",
     "signal",
     "spawned",
     "startup complete",
+    "terminated by SIG",
     "unexpected",
     "ut of memory",
+    "was sent SIG",
     "weights took",
     "with pid",
     "worker died",
 )
-"""A line without any of these tells nothing but perhaps a role. Few and short, because a whole file is searched for
-them; what they find too much is sorted out afterwards."""
+"""A line without any of these tells nothing but perhaps a role. Few, because a whole file is searched for
+them, and none so short that it costs more than it saves; what they find too much is sorted out afterwards."""
 
 
 def tag_of(line: str) -> str | None:

@@ -141,7 +141,9 @@ def _unplaced_newcomers(incident: Incident, gpu: Gpu, family: Family | None) -> 
         figure = incident.booked_now(life).get(gpu.id)
         if life.host != gpu.host or not figure or incident.family_of(life) is family:
             continue
-        if newer_than_actions(incident, life) is None and held_on(incident, life, gpu) is None:
+        newer = newer_than_actions(incident, life)
+        # Newer, and nobody recorded who started it: with the same amount of memory it may be the same job again.
+        if held_on(incident, life, gpu) is None and (newer is None or (newer and life.born_ppid is None)):
             return True
     return False
 

@@ -1,0 +1,111 @@
+"""The child's side of a source: cut off from the terminal, with one pipe to the parent, gone soon after its deadline."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import NoReturn
+
+from gpudiag.collect.machine import tool_environment
+from gpudiag.collect.source import Ended, Source
+
+ROW, STARTED, ENDED = "=", "p", "e"
+"""First character of a line in the pipe of a ``produce``; a tool's pipe holds its output as it is."""
+_PIPE = 3
+_OUTLIVES_S = 5
+"""A child whose parent was killed ends by itself so many seconds after its deadline."""
+
+
+def spawn(source: Source) -> tuple[int, int]:
+    """Start a source; its PID and the end of the pipe to read from."""
+    reading, writing = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    if pid == 0:
+        _child(source, writing)
+    os.close(writing)
+    return pid, reading
+
+
+def _child(source: Source, writing: int) -> NoReturn:
+    """Never returns, whatever happens: the caller's code must not run twice."""
+    status = 70
+    try:
+        os.setsid()
+        _descriptors(writing, tool=bool(source.argv))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        # An alarm outlives exec, and its default action ends the process: nothing waits for an orphan of ours.
+        signal.alarm(int(source.deadline_s) + _OUTLIVES_S)
+        if source.argv:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            status = 127
+            os.execve(source.argv[0], source.argv, dict(tool_environment()))
+        _produce(source)
+        status = 0
+    except BaseException:
+        pass  # There is nobody to tell: the parent sees a pipe that ends and an exit code.
+    finally:
+        os._exit(status)
+
+
+def _descriptors(writing: int, *, tool: bool) -> None:
+    """Keep the pipe only. An inherited descriptor would hold a terminal, an ssh session or the bundle."""
+    null = os.open(os.devnull, os.O_RDWR)
+    pipe = os.dup(writing)
+    while pipe <= _PIPE:
+        pipe = os.dup(pipe)
+    for number in (0, 1, 2):
+        os.dup2(pipe if tool and number else null, number)
+    os.dup2(pipe, _PIPE)
+    if tool:
+        os.set_inheritable(_PIPE, False)
+    # The limit may be a milliard, so it is not counted up to.
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        numbers = list(range(256))
+    for number in numbers:
+        if number > _PIPE:
+            try:
+                os.close(number)
+            except OSError:
+                continue
+
+
+class _Pipe:
+    """Rows on their way to the parent, one write a row or a few."""
+
+    def line(self, text: str) -> None:
+        for part in text.split("\n"):
+            self._send(ROW, part)
+
+    def started(self, pid: int) -> None:
+        self._send(STARTED, str(pid))
+
+    def ended(self, outcome: str, because: str | None, exit_code: int | None) -> None:
+        self._send(ENDED, json.dumps([outcome, because, exit_code]))
+
+    def _send(self, kind: str, text: str) -> None:
+        data = memoryview(f"{kind}{text}\n".encode("utf-8", "surrogateescape"))
+        while data:
+            data = data[os.write(_PIPE, data) :]
+
+
+def _produce(source: Source) -> None:
+    pipe = _Pipe()
+    if source.produce is None:
+        return
+    try:
+        source.produce(pipe)
+        pipe.ended("ok", None, None)
+    except Ended as end:
+        pipe.ended(end.outcome, end.because, end.exit_code)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+        pipe.ended("denied" if isinstance(error, PermissionError) else "truncated", words, None)

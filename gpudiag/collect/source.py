@@ -1,0 +1,78 @@
+"""One thing that is read from the machine: what it is called, how long it may take, how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Callable, Protocol
+
+from gpudiag.collect.machine import Machine
+
+
+class Out(Protocol):
+    """Where a source writes while it runs in a child process; every row is with the parent at once."""
+
+    def line(self, text: str) -> None:
+        """One row without its line break; undecodable bytes as surrogates (``surrogateescape``)."""
+
+    def started(self, pid: int) -> None:
+        """The child has started a process of its own, so that no rule takes it for somebody's."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of a bundle. ``produce`` and ``argv``: exactly one of them is given."""
+
+    name: str
+    """What a person reads while it runs: ``kernel log``."""
+    member: str
+    """Name of its entry: ``kernel.log``. A look puts its folder in front."""
+    deadline_s: float
+    """After so many seconds the child is killed and left; what has arrived is kept."""
+    produce: Callable[[Out], None] | None = None
+    """Runs in a child process. Returns: ``ok``. Raises ``Ended``: that outcome, with the rows written so far.
+    Anything else that it raises is an outcome ``truncated`` with the exception's words."""
+    argv: tuple[str, ...] = ()
+    """A program, by its path, that is run in place of ``produce``; both of its outputs are the rows."""
+    command: str | None = None
+    """What stands in the header line ``# <time> $ <command>``; ``None``: no header lines (JSON, XML)."""
+    evidence: str | None = None
+    """Class of evidence in the report's words (``open handles``), if the source is the whole of a class."""
+    absent: str | None = None
+    """Why there is nothing to read (``nvidia-smi is not installed``): it is not run, its outcome is ``absent``."""
+
+
+class Ended(Exception):  # noqa: N818 - reads as a sentence where it is raised
+    """How a source ended, if not well."""
+
+    def __init__(self, outcome: str, because: str, exit_code: int | None = None) -> None:
+        """``outcome``: ``ok`` (with a remark), ``absent``, ``denied``, ``timed_out`` or ``truncated``."""
+        super().__init__(because)
+        self.outcome = outcome
+        self.because = because
+        self.exit_code = exit_code
+
+
+def from_lines(lines: Callable[[], Iterable[str]]) -> Callable[[Out], None]:
+    """A ``produce`` of a function that gives its rows one by one; it may raise ``Ended``, also after some rows."""
+
+    def produce(out: Out) -> None:
+        for line in lines():
+            out.line(line)
+
+    return produce
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a source that is not part of a look may start from."""
+
+    machine: Machine
+    interest: tuple[int, ...] = ()
+    """PIDs that hold or may hold a device, and their relatives, as the first look found them."""
+    kills: tuple[tuple[str, str | None], ...] = ()
+    """Stated kill commands with their times (RFC 3339), in order: ``--kill`` and ``--at``."""
+    logs: tuple[str, ...] = ()
+    """Paths that were given with ``--log``."""
+    history: tuple[str, ...] | None = None
+    """Lines of a shell's history that came through a pipe; ``None``: there was no ``--history -``."""
