@@ -1,10 +1,11 @@
-"""The child's side of a source: cut off from the terminal, with one pipe to the parent, gone soon after its deadline."""
+"""The child's side of a source: cut off from the terminal, with one pipe to the parent, gone after its deadline."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from collections.abc import Container
 from typing import NoReturn
 
 from gpudiag.collect.machine import tool_environment
@@ -65,17 +66,22 @@ def _descriptors(writing: int, *, tool: bool) -> None:
     os.dup2(pipe, _PIPE)
     if tool:
         os.set_inheritable(_PIPE, False)
-    # The limit may be a milliard, so it is not counted up to.
+    close_all_but(range(_PIPE + 1))
+
+
+def close_all_but(kept: Container[int]) -> None:
+    """Close every other descriptor. The limit may be a milliard, so it is not counted up to."""
     try:
-        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+        with os.scandir("/proc/self/fd") as entries:
+            numbers = [int(entry.name) for entry in entries]
     except OSError:
         numbers = list(range(256))
     for number in numbers:
-        if number > _PIPE:
+        if number not in kept:
             try:
                 os.close(number)
             except OSError:
-                continue
+                continue  # the listing's own
 
 
 class _Pipe:

@@ -1,6 +1,6 @@
 """Run sources side by side, each in a child of its own, and put what they say into the bundle.
 
-A child that is late is killed and left. It is not waited for: a process that hangs in the driver does not die of SIGKILL.
+A child that is late is killed and left. It is not waited for: what hangs in the driver does not die of SIGKILL.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Callable, cast
 
-from gpudiag.bundle.format import OUTCOME_VALUES, SOURCE_CAP
+from gpudiag.bundle.format import OUTCOME_VALUES
 from gpudiag.bundle.writer import BundleWriter, SourceWriter
 from gpudiag.collect.child import ENDED, ROW, STARTED, spawn
 from gpudiag.collect.source import Source
@@ -24,6 +24,8 @@ _POLL_S = 0.02
 """How often it is asked whether a child has ended whose pipe does not tell."""
 _GRACE_S = 0.3
 """A pipe that is still open so long after its child has ended is held by somebody else."""
+_LINE_CAP = 4 << 20
+"""Bytes of one row. What is longer is no row of any source."""
 _KEPT = 1 << 20
 """Bytes of a source that the collector remembers for its own use."""
 
@@ -55,7 +57,7 @@ class Job:
     """``None`` while it runs."""
     because: str | None = None
     exit_code: int | None = None
-    text: bytes = b""
+    text: bytearray = field(default_factory=bytearray)
     """The beginning of what it wrote."""
 
     @property
@@ -125,7 +127,9 @@ class Runner:
 
     def _pause(self, now: float, until: float | None) -> float:
         ends = [job.begun + job.source.deadline_s for job in self._running]
-        return max(0.0, min([now + _POLL_S, *ends, *([] if until is None else [until])]) - now)
+        if until is not None:
+            ends.append(until)
+        return max(0.0, min(now + _POLL_S, *ends) - now)
 
     def _serve(self, pause: float) -> None:
         for key, _ in self._selector.select(pause):
@@ -151,7 +155,7 @@ class Runner:
             return
         job.pending += data
         *lines, job.pending = job.pending.split(b"\n")
-        full = not all([self._take(job, line) for line in lines]) if lines else len(job.pending) > SOURCE_CAP
+        full = not all(self._take(job, line) for line in lines) or len(job.pending) > _LINE_CAP
         if full:
             self._kill(job)
             self._end(job, "truncated", "longer than a source of a bundle may be")

@@ -89,3 +89,9 @@ def test_labels_do_not_overlap() -> None:
     actions = tuple(action.model_copy(update={"id": f"A{n}", "time": f"2026-11-30T19:40:00.{n}Z"}) for n in range(1, 6))
     built = _chart(_report([0, 60], [9, 9], actions=actions))
     assert [mark.label for mark in built.actions] == ["A1", "", "", "", ""]
+
+
+def test_an_event_that_may_be_hours_off_is_not_drawn() -> None:
+    time = (START + timedelta(seconds=1)).isoformat()
+    events = tuple(Event(kind="log", text="x", time=time, time_error_s=error) for error in (None, 1.0, 50_400.0))
+    assert len(_chart(_report([0, 2], [9, 9], events=events)).events) == 2
