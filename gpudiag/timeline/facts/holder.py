@@ -158,7 +158,8 @@ def is_older(incident: Incident, family: Family) -> bool | None:
         return False
     reference = [f for f in incident.families if f.id in incident.aims.targets and f.host == family.host]
     if not reference:
-        reference = [f for f in incident.families if f is not family and f.host == family.host]
+        others = [f for f in incident.families if f is not family and f.host == family.host]
+        reference = [f for f in others if any(seen.bookings for m in f.members for seen in m.sightings.values())]
     if not reference:
         return False
     starts = [start for f in reference if (start := f.first_start_ns) is not None]
