@@ -135,6 +135,18 @@ def explain(
     raise typer.Exit(EXIT_OF_OUTCOME.get(report.outcome, EXIT_INCONCLUSIVE))
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def collect(context: typer.Context) -> None:
+    """Look at this machine and write a bundle for explain; `gpudiag collect --help` lists the options."""
+    from gpudiag.collect.main import main as collect_main
+
+    # The collector reads its own words: where it is sent to, there is no typer.
+    raise typer.Exit(collect_main(context.args))
+
+
 @rules_app.command("list")
 def rules_list() -> None:
     """List every rule: id, maturity, title."""

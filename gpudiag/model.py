@@ -381,7 +381,8 @@ class HostFact:
 
     at: Place
     name: str
-    """``driver_version``, ``cuda_version``, ``shown_time`` (nvidia-smi's own clock, no zone)."""
+    """``driver_version``, ``cuda_version``, ``shown_time`` (nvidia-smi's own clock, no zone); of a bundle also what
+    its ``host.txt`` names (``version_procps``, ``core_pattern``, ``hidepid`` …)."""
     value: str
     cited: Citation
 

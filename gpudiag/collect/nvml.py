@@ -11,7 +11,7 @@ from typing import Any, Callable
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
 
-_LISTS = ("Compute", "Graphics", "MPSCompute")
+LISTS = ("Compute", "Graphics", "MPSCompute")
 _ABSENT = ("LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "NotSupported", "FunctionNotFound")
 """NVML errors that say that there is no driver to ask, by the name of their class behind ``NVMLError_``."""
 
@@ -66,7 +66,7 @@ class _Nvml:
                 found.update(reserved=second.reserved, used_v2=second.used)
             except Exception as error:
                 found["memory_v2"] = _words(error)  # a driver older than 510
-        for kind in _LISTS:
+        for kind in LISTS:
             try:
                 rows = getattr(self.module, f"nvmlDeviceGet{kind}RunningProcesses")(handle)
                 found[kind] = sorted(([row.pid, row.usedGpuMemory] for row in rows), key=lambda row: row[0])
@@ -89,7 +89,9 @@ class _Nvml:
             value = ask()
         except Exception:
             return None
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else None
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return value if isinstance(value, str) else None
 
 
 def look(machine: Machine, out: Out) -> None:
@@ -105,7 +107,8 @@ def look(machine: Machine, out: Out) -> None:
         except Exception as error:
             failed.append(f"GPU {index}: {_words(error)}")
             continue
-        row = {"t": stamp, "s": round(time.monotonic() - begun, 6), "gpus": [{**figures, **nvml.names(handle)}]}
+        spent = round(time.monotonic() - begun, 6)
+        row: dict[str, object] = {"t": stamp, "s": spent, "gpus": [{**figures, **nvml.names(handle)}]}
         if first:
             row.update(nvml.versions())
         out.line(("" if first else ",") + json.dumps(row))

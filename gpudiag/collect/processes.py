@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Dict, List, cast
+from typing import cast
 
 from gpudiag.collect.guarded import guarded
 from gpudiag.collect.machine import Machine
@@ -56,9 +56,10 @@ def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int
     """Write the rows. ``own``: the collector's processes, no relatives of anybody. ``booked``: PIDs in NVML's lists."""
     begun = time.monotonic()
     folder = machine.proc
-    seen = {item.pid: item for item in _scan(folder, out)}
+    hung: set[int] = set()
+    seen = {item.pid: item for item in _scan(folder, out, hung)}
     mapped = dict(_mapped(folder, [item.pid for item in seen.values() if item.memory], out))
-    hung = {pid for pid, held in mapped.items() if held is None}
+    hung |= {pid for pid, held in mapped.items() if held is None}
     own = set(own)
     seeds = {pid for pid, item in seen.items() if item.devices or (item.state in "ZD" and not item.kernel)}
     seeds |= {pid for pid, held in mapped.items() if held or held is None}
@@ -67,7 +68,8 @@ def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int
     out.line("{")
     separator = ""
     for pid, record in _records(folder, chosen, seen, hung, out):
-        record["nvidia_fds"] = seen[pid].devices
+        if not seen[pid].denied:
+            record["nvidia_fds"] = seen[pid].devices
         record["nvidia_maps"] = mapped.get(pid) or []
         out.line(f'{separator}"{pid}": {json.dumps(record)}')
         separator = ","
@@ -136,16 +138,18 @@ def _descendants(seen: Mapping[int, Seen], pids: Iterable[int]) -> Iterator[int]
                 yield child
 
 
-def _scan(folder: str, out: Out) -> Iterator[Seen]:
-    """Everybody who is there. Who vanishes meanwhile is left out."""
+def _scan(folder: str, out: Out, hung: set[int]) -> Iterator[Seen]:
+    """Everybody who is there. Who vanishes meanwhile is left out, who does not answer is noted in ``hung``."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names, of thousands of folders
     except OSError as error:
         raise Ended("denied", f"{folder} cannot be read: {error.strerror}") from None
     pids = sorted(int(name) for name in names if name.isdecimal() and len(name) < 10)
     for pid, value in guarded(pids, lambda pid: _identity(folder, pid), STALL_S, out.started):
-        if isinstance(value, list):
-            state, ppid, pgid, sid, cgroup, memory, devices, denied = cast("List[object]", value)
+        if value is None:
+            hung.add(pid)
+        elif isinstance(value, list):
+            state, ppid, pgid, sid, cgroup, memory, devices, denied = cast("list[object]", value)
             yield Seen(
                 pid,
                 cast("str", state),
@@ -154,7 +158,7 @@ def _scan(folder: str, out: Out) -> Iterator[Seen]:
                 cast("int", sid),
                 cast("str", cgroup),
                 cast("bool", memory),
-                cast("Dict[str, str]", devices),
+                cast("dict[str, str]", devices),
                 cast("bool", denied),
             )
 
@@ -164,7 +168,7 @@ def _identity(folder: str, pid: int) -> object:
     stat = _text(f"{base}/stat")
     fields = stat[stat.rfind(")") + 1 :].split()
     if len(fields) <= _VSIZE:
-        return None
+        return False
     numbers = [int(fields[position]) for position in (_PPID, _PGRP, _SESSION)]
     memory = fields[_VSIZE] != "0"
     kernel = _KTHREADD in (pid, numbers[0])
@@ -227,7 +231,7 @@ def _links(folder: str, numbers: Iterable[str]) -> dict[str, str]:
 def _mapped(folder: str, pids: list[int], out: Out) -> Iterator[tuple[int, list[str] | None]]:
     """Device files that each process has mapped; ``None``: its maps did not return."""
     for pid, value in guarded(pids, lambda pid: _maps(folder, pid), STALL_S, out.started):
-        yield pid, cast("List[str]", value) if isinstance(value, list) else None
+        yield pid, cast("list[str]", value) if isinstance(value, list) else None
 
 
 def _maps(folder: str, pid: int) -> list[str]:
@@ -251,12 +255,12 @@ def _records(
         chosen[:INTEREST_CAP], lambda pid: _texts(folder, pid, memory=pid not in hung), STALL_S, out.started
     ):
         if isinstance(value, dict):
-            yield pid, cast("Dict[str, object]", value)
+            yield pid, cast("dict[str, object]", value)
         elif pid in seen:
             hung.add(pid)
             for _, again in guarded([pid], lambda pid: _texts(folder, pid, memory=False), STALL_S, out.started):
                 if isinstance(again, dict):
-                    yield pid, cast("Dict[str, object]", again)
+                    yield pid, cast("dict[str, object]", again)
 
 
 def _texts(folder: str, pid: int, *, memory: bool) -> dict[str, object]:

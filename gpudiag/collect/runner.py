@@ -17,6 +17,7 @@ from typing import Callable, cast
 from gpudiag.bundle.format import OUTCOME_VALUES
 from gpudiag.bundle.writer import BundleWriter, SourceWriter
 from gpudiag.collect.child import ENDED, ROW, STARTED, spawn
+from gpudiag.collect.secrets import Secrets
 from gpudiag.collect.source import Source
 
 _CHUNK = 1 << 16
@@ -28,9 +29,6 @@ _LINE_CAP = 4 << 20
 """Bytes of one row. What is longer is no row of any source."""
 _KEPT = 1 << 20
 """Bytes of a source that the collector remembers for its own use."""
-
-Redact = Callable[[str], str]
-"""Takes secrets out of one row."""
 
 
 @dataclass
@@ -45,6 +43,8 @@ class Job:
     begun: float
     """``time.monotonic``, as all of the following."""
     writer: SourceWriter | None
+    secrets: Secrets | None = None
+    """``None``: they stay in."""
     pids: list[int] = field(default_factory=lambda: list[int]())
     pipe: int | None = None
     pending: bytes = b""
@@ -77,12 +77,12 @@ class Runner:
     def __init__(
         self,
         bundle: BundleWriter,
-        redact: Redact | None = None,
+        secrets: Callable[[], Secrets] | None = None,
         say: Callable[[Job], None] | None = None,
     ) -> None:
-        """``say`` is called when a source has ended."""
+        """``secrets``: takes them out of one source; ``None``: they stay. ``say`` hears of every source that ended."""
         self._bundle = bundle
-        self._redact = redact
+        self._secrets = secrets
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._running: list[Job] = []
@@ -93,6 +93,7 @@ class Runner:
         """Start a source; ``folder`` is the look that it is part of."""
         member = source.member if folder is None else f"{folder}/{source.member}"
         job = Job(source, member, None, time.time_ns(), time.monotonic(), self._bundle.source(member))
+        job.secrets = None if self._secrets is None else self._secrets()
         if source.absent is not None:
             self._end(job, "absent", source.absent)
             return job
@@ -175,9 +176,8 @@ class Runner:
         return True
 
     def _row(self, job: Job, line: bytes) -> bool:
-        if self._redact is not None:
-            text = line.decode("utf-8", "surrogateescape")
-            line = self._redact(text).encode("utf-8", "surrogateescape")
+        if job.secrets is not None:
+            line = job.secrets.row(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         line += b"\n"
         if len(job.text) < _KEPT:
             job.text += line
@@ -228,12 +228,13 @@ class Runner:
         self._close(job)
         if job in self._running:
             self._running.remove(job)
-        job.outcome, job.because = outcome, because
+        removed = None if job.secrets is None else job.secrets.removed()
+        job.outcome, job.because = outcome, "; ".join(filter(None, (because, removed))) or None
         writer, job.writer = job.writer, None
         if writer is not None:
             writer.close(
                 outcome,
-                because,
+                job.because,
                 source=job.source.evidence,
                 command=job.source.command,
                 started_ns=job.started_ns,

@@ -14,13 +14,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
-from gpudiag.evidence.commands import first_kill, remote
+from gpudiag.evidence.commands import remote
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
 from gpudiag.evidence.files import FILE_CAP, read_text
 from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
 from gpudiag.evidence.names import about_whole_incident, is_expectation
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
 from gpudiag.evidence.shells import Shells, Where
+from gpudiag.kill_words import first_kill
 from gpudiag.model import Citation, Damage, KillAction
 
 _QUOTE_CAP = 300

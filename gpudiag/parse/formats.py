@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpudiag.evidence.exhibit import Exhibit
 from gpudiag.model import Damage
 from gpudiag.parse import (
+    host_facts,
     kill_commands,
     leftover,
     log_scan,
@@ -32,6 +33,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (re.compile(r"kill-commands\.json"), kill_commands.rows),
     (re.compile(r"trace-clock\.json"), trace_clock.rows),
     (re.compile(r"trace.*\.txt"), trace.rows),
+    (re.compile(r"host\.txt|supervisors\.txt"), host_facts.rows),
 )
 _TEXT_CAP = 16 * 1024 * 1024
 """Characters that are cut into lines; logs are not, and have no limit but that of reading."""

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Mapping
 
 from gpudiag.evidence.header import instant_ns
 from gpudiag.model import Citation, KillAction
-from gpudiag.parse.jsontext import JsonText, elements, integer, items, mapping, text_of
+from gpudiag.parse.jsontext import JsonText, elements, integer, items, mapping, number, text_of
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import QUOTE_CAP, Segment
+
+RECORDED = "recorded"
+_SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "transcript", "stated"})
+_TYPED = frozenset({"history", "stated"})
+"""Lines that somebody typed at a prompt."""
+_ERROR_CAP_S = 1e9
 
 
 def rows(segment: Segment) -> Iterator[Row]:
@@ -19,6 +25,7 @@ def rows(segment: Segment) -> Iterator[Row]:
         yield segment.damage(0, document.problem)
     records = elements(document.value)
     understood = 0
+    gathered = False
     offset = 0
     for record in records:
         key = '"cmd"' if "cmd" in mapping(record) else '"argv"'
@@ -30,11 +37,13 @@ def rows(segment: Segment) -> Iterator[Row]:
             yield segment.damage(0, "a record without a command")
         else:
             understood += 1
+            gathered = gathered or action.source != RECORDED
             yield action
     if records and not understood:
         yield segment.coverage("kill commands", outcome="not_understood", because="no record holds a command")
     else:
-        yield segment.coverage("kill commands", complete=document.problem is None)
+        # A history or a log never tells that it has every command; a recorder that ran them does.
+        yield segment.coverage("kill commands", complete=None if gathered else document.problem is None)
 
 
 def _action(segment: Segment, line: int | None, record: Mapping[str, object]) -> KillAction | None:
@@ -45,20 +54,23 @@ def _action(segment: Segment, line: int | None, record: Mapping[str, object]) ->
     if argv is None and not command:
         return None
     text = command if command else shlex.join(argv or ())
+    source = text_of(record.get("source")) or RECORDED
+    source = source if source in _SOURCES else RECORDED
+    time_ns = _time(record, "t0")
     return KillAction(
         host=segment.place.host,
         text=text,
         argv=argv,
-        how="shell" if argv is None else "argv",
-        time_ns=_time(record, "t0"),
+        how="argv" if argv is not None else "prompt" if source in _TYPED else "shell",
+        time_ns=time_ns,
         end_ns=_time(record, "t1"),
-        time_error_ns=0,
+        time_error_ns=_error_ns(record) if time_ns is not None else 0,
         after_look=None,
         user=text_of(record.get("user")),
         exit_code=integer(record.get("rc")),
         output=_output(record),
         script_text=text_of(record.get("script_text")),
-        source="recorded",
+        source=source,
         cited=Citation(segment.exhibit.input, segment.exhibit.member, line, text[:QUOTE_CAP]),
     )
 
@@ -73,6 +85,11 @@ def _argv(value: object) -> tuple[str, ...] | None:
 def _time(record: Mapping[str, object], key: str) -> int | None:
     text = text_of(record.get(key))
     return None if text is None else instant_ns(text)
+
+
+def _error_ns(record: Mapping[str, object]) -> int:
+    seconds = number(record.get("time_error_s"))
+    return round(seconds * 1e9) if seconds is not None and 0 <= seconds <= _ERROR_CAP_S else 0
 
 
 def _output(record: Mapping[str, object]) -> str | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gpudiag.evidence.header import instant_ns
-from gpudiag.model import Booking, GpuRef, GpuSample, Place
+from gpudiag.model import Booking, GpuSample, HostFact, Place
 from gpudiag.parse.jsontext import JsonText, elements, integer, items, mapping, number, text_of
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import Segment
-from gpudiag.parse.values import PID_CAP
+from gpudiag.parse.values import PID_CAP, gpu_ref
 
 _KINDS = {"Compute": "compute", "Graphics": "graphics", "MPSCompute": "mps"}
+_FACTS = ("driver_version", "cuda_version")
 _MIB = 2**20
 _NVML_NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE: the driver does not tell the size (WDDM, MIG without rights)."""
@@ -29,6 +31,9 @@ def rows(segment: Segment) -> Iterator[Row]:
         time = text_of(record.get("t"))
         at = segment.at(None if time is None else instant_ns(time))
         offset = document.find(f'"{time}"', offset)
+        for key in _FACTS:
+            if value := text_of(record.get(key)):
+                yield HostFact(at, key, value, segment.cite_json(document, document.find(f'"{key}"', offset)))
         for gpu in items(record.get("gpus")):
             seen = True
             offset = document.find('"used"', offset)
@@ -44,15 +49,18 @@ def rows(segment: Segment) -> Iterator[Row]:
 def _gpu(
     segment: Segment, document: JsonText, at: Place, gpu: Mapping[str, object], busy_s: float | None, offset: int
 ) -> Iterator[Row]:
-    ref = GpuRef(index=integer(gpu.get("index")), uuid=text_of(gpu.get("uuid")))
-    used, total = integer(gpu.get("used")), integer(gpu.get("total"))
+    uuid, bus = text_of(gpu.get("uuid")), text_of(gpu.get("bus_id"))
+    ref = replace(gpu_ref(uuid=uuid, bus=bus), index=integer(gpu.get("index")))
+    net, reserved = _mib(gpu, "used_v2"), _mib(gpu, "reserved")
+    # The second version of NVML's call leaves the reserve out of what is used and gives it beside.
+    gross = net is None or reserved is None
     yield GpuSample(
         at=at,
         gpu=ref,
-        used_mib=None if used is None else used / _MIB,
-        total_mib=None if total is None else total / _MIB,
-        reserved_mib=None,
-        used_includes_reserve=True,
+        used_mib=_mib(gpu, "used") if gross else net,
+        total_mib=_mib(gpu, "total"),
+        reserved_mib=None if gross else reserved,
+        used_includes_reserve=gross,
         name=text_of(gpu.get("name")),
         cited=segment.cite_json(document, offset),
         busy_s=busy_s,
@@ -73,6 +81,11 @@ def _gpu(
                 kind=kind,
                 cited=segment.cite_json(document, document.find(str(pid), offset)),
             )
+
+
+def _mib(gpu: Mapping[str, object], key: str) -> float | None:
+    size = integer(gpu.get(key))
+    return None if size is None else size / _MIB
 
 
 def _size(value: object) -> float | None:

@@ -10,6 +10,9 @@ from gpudiag.model import KernelEvent, KillAction, LogEvent
 from gpudiag.parse.log_stamps import resolve
 from gpudiag.parse.parsed import Row
 
+_BEFORE_ALL = frozenset({"history", "sudo_log", "audit", "stated"})
+"""Where these have no time, nothing says that the command was issued while somebody looked."""
+
 
 def placed(actions: Iterable[KillAction], evidence: Input) -> list[KillAction]:
     """Each action with the look that it follows."""
@@ -18,10 +21,12 @@ def placed(actions: Iterable[KillAction], evidence: Input) -> list[KillAction]:
 
 
 def _preceding(action: KillAction, looks: Sequence[LookName], starts: dict[str, int]) -> str | None:
-    if action.time_ns is None:
+    if action.time_ns is None and action.source not in _BEFORE_ALL:
         # Without a time the record says: between the looks. The first of several is then the one before it.
         before = [look.id for look in looks if look.name == "before"]
         return before[0] if before else looks[0].id if len(looks) > 1 else None
+    if action.time_ns is None:
+        return None
     earlier = [look.id for look in looks if look.id in starts and starts[look.id] <= action.time_ns]
     return earlier[-1] if earlier else None
 

@@ -14,16 +14,13 @@ from gpudiag.model import Handle, KernelStack, Process
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.listing import Listing, one_line
 from gpudiag.parse.parsed import Row
-from gpudiag.parse.procfs import joined_cmdline, parse_status, process
+from gpudiag.parse.procfs import joined_cmdline, parse_status, process, stack_frames
 from gpudiag.parse.source import Segment
 from gpudiag.parse.values import pid_of
 
 _READERS = frozenset({"cat", "head", "tail", "grep", "egrep", "less", "more", "tr", "strings", "xargs"})
 _STATUS = re.compile(r"[A-Z][A-Za-z_]{1,39}:(?:\s|\Z)")
 _STATUS_TOP = re.compile(r"Name:\t\S")
-_FRAME = re.compile(
-    r"\[<[0-9a-fA-F]{1,16}>\] (?P<function>[\w.]{1,200})(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?P<module> \[\w{1,60}\])?\s*\Z"
-)
 _WCHAN = re.compile(r"[A-Za-z_][\w.]{0,100}\s*\Z")
 _LINK = re.compile(r"l[rwx-]{9}[.+]?\s+\d{1,9}\s.{0,120}?\s(?P<fd>\d{1,9}) -> (?P<path>\S.*?)\s*\Z")
 _FOLDER = re.compile(r"/proc/(?P<pid>\d{1,10})/fd/?:\s*\Z")
@@ -53,9 +50,7 @@ def status_rows(segment: Segment) -> Iterator[Row]:
 def stack_rows(segment: Segment) -> Iterator[Row]:
     """The frames, and the innermost as the place where the process is in the kernel."""
     pid = pid_read(segment.shown, "stack")
-    frames = tuple(
-        match["function"] + (match["module"] or "") for line in segment.lines if (match := _FRAME.match(line))
-    )
+    frames = stack_frames(segment.lines)
     if pid is None or not frames:
         return
     yield KernelStack(segment.place, segment.cite(0), pid, frames)
@@ -115,9 +110,9 @@ STATUS = Listing(
 )
 STACK = Listing(
     rows=stack_rows,
-    continues=lambda line: bool(_FRAME.match(line)),
+    continues=lambda line: bool(stack_frames((line,))),
     printed_by=lambda shown: pid_read(shown, "stack") is not None,
-    headless=lambda shown, line: pid_read(shown, "stack") is not None and bool(_FRAME.match(line)),
+    headless=lambda shown, line: pid_read(shown, "stack") is not None and bool(stack_frames((line,))),
 )
 WCHAN = Listing(
     rows=wchan_rows,

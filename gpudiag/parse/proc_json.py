@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpudiag.model import Citation, Handle
-from gpudiag.parse.jsontext import JsonText, items, mapping, text_of
+from gpudiag.model import Citation, Handle, KernelStack
+from gpudiag.parse.jsontext import JsonText, integer, items, mapping, text_of
 from gpudiag.parse.parsed import Row
-from gpudiag.parse.procfs import parse_stat, process
+from gpudiag.parse.procfs import parse_stat, process, stack_frames
 from gpudiag.parse.source import Segment
 from gpudiag.parse.values import pid_of
 
@@ -38,11 +38,17 @@ def rows(segment: Segment) -> Iterator[Row]:
     yield segment.coverage("process table", complete=False)
     if handles:
         yield segment.coverage("open handles", complete=None)
+    scan = mapping(mapping(document.value).get("scan"))
+    if scan and not integer(scan.get("denied")) and not items(scan.get("did_not_return")):
+        # Not only these processes were looked into but all, threads of dead leaders included.
+        yield segment.coverage("open handles", complete=True, as_root=scan.get("root") is True)
 
 
 def _one(segment: Segment, cited: Citation, pid: int, record: Mapping[str, object]) -> Iterator[Row]:
     texts = {name: value for name, value in record.items() if isinstance(value, str)}
     yield process(segment.place, pid, cited, texts, _live_threads(mapping(record.get("tasks"))))
+    if frames := stack_frames(texts.get("stack", "").split("\n")):
+        yield KernelStack(segment.place, cited, pid, frames)
     opened = dict.fromkeys(path for path in map(text_of, mapping(record.get("nvidia_fds")).values()) if path)
     mapped = dict.fromkeys(path for path in map(text_of, items(record.get("nvidia_maps"))) if path)
     for how, paths in (("fd", opened), ("map", mapped)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpudiag.model import Citation, Place, Process
@@ -56,6 +57,16 @@ def parse_status(text: str) -> dict[str, str]:
 def joined_cmdline(raw: str) -> str:
     """The command line as pkill and ps show it: NULs at the end gone, each NUL between two arguments one space."""
     return raw.rstrip("\0").replace("\0", " ")
+
+
+_FRAME = re.compile(
+    r"\[<[0-9a-fA-F]{1,16}>\] (?P<function>[\w.]{1,200})(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?P<module> \[\w{1,60}\])?\s*\Z"
+)
+
+
+def stack_frames(lines: Iterable[str]) -> tuple[str, ...]:
+    """The functions of ``stack``, innermost first; the module in brackets is kept."""
+    return tuple(match["function"] + (match["module"] or "") for line in lines if (match := _FRAME.match(line)))
 
 
 def unified_cgroup(text: str) -> str | None:

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from gpudiag.evidence.commands import first_kill, remote
+from gpudiag.evidence.commands import remote
+from gpudiag.kill_words import first_kill
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""The few figures that the collector itself needs from what its sources have written. Explaining is not its task."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from gpudiag.collect.nvml import LISTS
+from gpudiag.collect.runner import Job
+
+_MIB = 1 << 20
+_ROW = re.compile(rb'^,?"(\d{1,9})": ', re.MULTILINE)
+
+
+def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
+    """Used memory of each GPU by index, the newest of all looks, without the driver's reserve where it is known."""
+    found: dict[int, float] = {}
+    for job in jobs:
+        if job.source.member == "query-gpu.csv" and job.good:
+            found.update(_of_csv(job.text))
+        for gpu in _gpus(job):
+            index, used = gpu.get("index"), gpu.get("used_v2", gpu.get("used"))
+            if isinstance(index, int) and isinstance(used, int):
+                found[index] = used / _MIB
+    return found
+
+
+def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
+    """What NVML books on each PID over all GPUs in the last look; 0 where it does not tell how much."""
+    found: dict[int, float] = {}
+    for job in jobs:
+        gpus = list(_gpus(job))
+        found = {} if gpus else found
+        for gpu in gpus:
+            for pid, size in _bookings(gpu):
+                found[pid] = found.get(pid, 0.0) + size / _MIB
+    return found
+
+
+def written_pids(jobs: Iterable[Job]) -> tuple[int, ...]:
+    """PIDs of the rows of ``proc.json``."""
+    texts = [job.text for job in jobs if job.source.member == "proc.json"]
+    return tuple(dict.fromkeys(int(number) for text in texts for number in _ROW.findall(text)))
+
+
+def _bookings(gpu: dict[str, object]) -> Iterator[tuple[int, int]]:
+    for kind in LISTS:
+        rows = gpu.get(kind)
+        for row in cast("list[list[object]]", rows) if isinstance(rows, list) else ():
+            if len(row) > 1 and isinstance(row[0], int):
+                yield row[0], row[1] if isinstance(row[1], int) else 0
+
+
+def _gpus(job: Job) -> Iterator[dict[str, object]]:
+    if job.source.member != "nvml.json":
+        return
+    for line in bytes(job.text).split(b"\n"):
+        try:
+            value: object = json.loads(line.lstrip(b","))
+        except ValueError:
+            continue
+        rows = cast("dict[str, object]", value).get("gpus") if isinstance(value, dict) else None
+        for gpu in cast("list[object]", rows) if isinstance(rows, list) else ():
+            if isinstance(gpu, dict):
+                yield cast("dict[str, object]", gpu)
+
+
+def _of_csv(text: bytes | bytearray) -> Iterator[tuple[int, float]]:
+    lines = [[cell.strip() for cell in line.split(",")] for line in bytes(text).decode("utf-8", "replace").split("\n")]
+    heading = lines[0]
+    if "index" not in heading or "memory.used [MiB]" not in heading:
+        return
+    index, used = heading.index("index"), heading.index("memory.used [MiB]")
+    for cells in lines[1:]:
+        if len(cells) == len(heading) and cells[index].isdecimal():
+            amount = cells[used].partition(" ")[0]
+            if amount.isdecimal():
+                yield int(cells[index]), float(amount)

@@ -1,0 +1,111 @@
+"""The host: what decides how its tools behave and what its ``/proc`` shows, as lines ``key: value``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Callable
+
+from gpudiag.collect.ask import Answer, ask
+from gpudiag.collect.machine import Machine
+from gpudiag.collect.source import Out, Source
+
+_DEADLINE_S = 5.0
+_TOOL_S = 0.5
+_VERSIONS = (
+    ("procps", ("pkill", "--version")),
+    ("psmisc", ("killall", "--version")),
+    ("fuser", ("fuser", "--version")),
+    ("bash", ("bash", "--version")),
+    ("dash", ("dpkg-query", "-W", "-f", "${Version}", "dash")),
+    ("systemd", ("systemctl", "--version")),
+)
+"""Their semantics differ from version to version."""
+_FILES = (
+    ("core_pattern", "sys/kernel/core_pattern"),
+    ("boot_id", "sys/kernel/random/boot_id"),
+    ("uptime_s", "uptime"),
+    ("dmesg_restrict", "sys/kernel/dmesg_restrict"),
+    ("ptrace_scope", "sys/kernel/yama/ptrace_scope"),
+    ("pid_max", "sys/kernel/pid_max"),
+    ("nvidia_module", "driver/nvidia/version"),
+)
+_NAMESPACES = ("pid", "mnt", "user", "net", "cgroup", "ipc", "uts")
+_CONTAINER_FILES = (("docker", "/.dockerenv"), ("podman", "/run/.containerenv"))
+_MOUNT = re.compile(r"^\S+ (?P<where>\S+) proc (?P<options>\S+)", re.MULTILINE)
+_CAP = 4096
+
+
+def source(machine: Machine) -> Source:
+    """``host.txt``."""
+
+    def produce(out: Out) -> None:
+        for key, value in facts(machine, out.started):
+            out.line(f"{key}: {value}")
+
+    return Source("host", "host.txt", _DEADLINE_S, produce=produce)
+
+
+def facts(machine: Machine, started: Callable[[int], None]) -> Iterator[tuple[str, str]]:
+    """Everything that can be read; what cannot be is left out."""
+    yield "kernel", os.uname().release
+    yield "machine", os.uname().machine
+    yield "libc", " ".join(platform.libc_ver()).strip() or "unknown"
+    yield "shell_sh", os.path.realpath("/bin/sh")
+    yield "timezone", time.strftime("%Z %z")
+    for clock, number in (("wall", 0), ("monotonic", 1), ("boottime", 7)):
+        yield f"clock_{clock}_ns", str(time.clock_gettime_ns(number))
+    for key, name in _FILES:
+        text = _read(f"{machine.proc}/{name}")
+        if text:
+            yield key, text.split()[0] if key == "uptime_s" else text.split("\n")[0]
+    yield from _views(machine)
+    for key, argv in _VERSIONS:
+        if machine.tool(argv[0]) is None:
+            continue
+        first = next(ask(machine, argv, _TOOL_S, started, Answer()), "").strip()
+        if first:
+            yield f"version_{key}", first[:200]
+
+
+def _views(machine: Machine) -> Iterator[tuple[str, str]]:
+    """What of the machine this process can see."""
+    hidden = hidepid(_read(f"{machine.proc}/self/mounts", 1 << 18) or "", "/proc")
+    if hidden is not None:
+        yield "hidepid", hidden
+    for name in _NAMESPACES:
+        try:
+            yield f"namespace_{name}", os.readlink(f"{machine.proc}/self/ns/{name}")  # noqa: PTH115
+        except OSError:
+            continue
+    for name, path in _CONTAINER_FILES:
+        if os.path.exists(path):  # noqa: PTH110
+            yield "container_hint", f"{name} ({path})"
+    group = _read(f"{machine.proc}/self/cgroup")
+    if group:
+        yield "own_cgroup", group.split("\n")[-1]
+    if "container" in os.environ:
+        yield "container_hint", "environment"
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        yield "container_hint", "kubernetes"
+
+
+def hidepid(mounts: str, where: str) -> str | None:
+    """The option of the mount on ``/proc``: ``0`` where it has none, ``None`` where there is no such mount."""
+    found = [match["options"] for match in _MOUNT.finditer(mounts) if match["where"] == where]
+    if not found:
+        return None
+    values = [option[8:] for option in found[-1].split(",") if option.startswith("hidepid=")]
+    return values[-1] if values else "0"
+
+
+def _read(path: str, size: int = _CAP) -> str | None:
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            return file.read(size).strip()
+    except OSError:
+        return None

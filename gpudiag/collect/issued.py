@@ -1,0 +1,119 @@
+"""Kill commands that somebody issued, as one record each in ``kill-commands.json``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+NEWEST = 200
+"""Records that are kept, the newest ones."""
+_SAME_S = 5.0
+"""A command line and what a log says about it are one if they are no further apart."""
+_WRAPPER_VALUES = frozenset({"-u", "-g", "-h", "-p", "-C", "-r", "-t", "-D", "-R", "-T", "-U", "--user", "--group"})
+
+
+@dataclass(frozen=True)
+class Issued:
+    """One command."""
+
+    text: str
+    source: str
+    """``history``, ``sudo_log``, ``audit`` or ``stated``."""
+    time_s: float | None = None
+    """Since the epoch; ``None`` where the source has no time."""
+    error_s: float | None = None
+    """How far the time may be off."""
+    user: str | None = None
+    """As whom it began to run."""
+    argv: tuple[str, ...] = ()
+    """Where the source knows the words, or nearly; ``text`` is then not parsed."""
+
+    def record(self) -> dict[str, object]:
+        """As it is written."""
+        words: dict[str, object] = {"argv": list(self.argv)} if self.argv else {"cmd": self.text}
+        return {
+            **words,
+            "t0": None if self.time_s is None else _instant(self.time_s),
+            "t1": None,
+            "rc": None,
+            "user": self.user,
+            "source": self.source,
+            "time_error_s": None if self.time_s is None else self.error_s,
+        }
+
+
+def merged(commands: Iterable[Issued], since_s: float | None) -> list[Issued]:
+    """All sources together, oldest first; those without a time before the others, stated ones behind them.
+
+    What was issued before the machine started cannot have met a process of today. A line of history and an entry of
+    sudo's log or of the audit trail that are about the same command become one: the line has the quotes, the entry the
+    time.
+    """
+    kept = [item for item in commands if item.time_s is None or since_s is None or item.time_s >= since_s]
+    typed = [item for item in kept if item.source == "history"]
+    logged = sorted((item for item in kept if item.source != "history"), key=lambda item: -(item.time_s or 0.0))
+    others: list[Issued] = []
+    # The newest first: of lines without a time the last ones are about the last entries.
+    typed.reverse()
+    for item in logged:
+        index = _same(item, typed)
+        if index is None:
+            if not any(_twice(item, other) for other in others):
+                others.append(item)
+            continue
+        line = typed[index]
+        typed[index] = replace(line, source=item.source, time_s=item.time_s, error_s=item.error_s)
+    typed.reverse()
+    found = [item for item in (*typed, *others) if item.source != "stated"]
+    timeless = [item for item in found if item.time_s is None]
+    timed = sorted((item for item in found if item.time_s is not None), key=lambda item: item.time_s or 0.0)
+    return [*[*timeless, *timed][-NEWEST:], *(item for item in others if item.source == "stated")]
+
+
+def _same(entry: Issued, typed: Sequence[Issued]) -> int | None:
+    """Position of the line that the entry is about."""
+    if entry.source == "stated" or entry.time_s is None:
+        return None
+    for position, line in enumerate(typed):
+        if line.source != "history":
+            continue  # an earlier entry has taken it
+        if line.time_s is not None and abs(line.time_s - entry.time_s) > _SAME_S:
+            continue
+        if _bare(line.text) == _bare(shlex.join(entry.argv) if entry.argv else entry.text):
+            return position
+    return None
+
+
+def _twice(item: Issued, other: Issued) -> bool:
+    """Both the audit trail and sudo's log have it."""
+    if item.time_s is None or other.time_s is None or item.source == other.source:
+        return False
+    return abs(item.time_s - other.time_s) <= _SAME_S and _bare(_text(item)) == _bare(_text(other))
+
+
+def _text(item: Issued) -> str:
+    return shlex.join(item.argv) if item.argv else item.text
+
+
+def _bare(text: str) -> tuple[str, ...]:
+    """The words without ``sudo`` and its options, the folder of the program, and quotes."""
+    try:
+        words = shlex.split(text[:4096])
+    except ValueError:
+        words = text[:4096].split()
+    while words and words[0].rpartition("/")[2] in ("sudo", "doas"):
+        words = words[1:]
+        while words and words[0].startswith("-"):
+            words = words[2:] if words[0] in _WRAPPER_VALUES else words[1:]
+    if not words:
+        return ()
+    return tuple(" ".join([words[0].rpartition("/")[2], *words[1:]]).split())
+
+
+def _instant(seconds: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,112 @@
+"""One look: the sources that together show the state of GPUs and processes at one moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from gpudiag.collect import nvml, processes
+from gpudiag.collect.machine import Machine
+from gpudiag.collect.source import Source
+
+PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
+_QUERIES = (
+    ("nvidia-smi.txt", "nvidia-smi", None),
+    (
+        "query-gpu.csv",
+        "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,driver_version,memory.total,memory.reserved,"
+        "memory.used,memory.free,utilization.gpu,persistence_mode,compute_mode,mig.mode.current,accounting.mode "
+        "--format=csv",
+        "gpu memory",
+    ),
+    (
+        "query-apps.csv",
+        "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
+        "compute processes",
+    ),
+    ("q.xml", "nvidia-smi -q -x", None),
+)
+NVML_MEMBER = "nvml.json"
+GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in _QUERIES))
+"""Sources that ask the driver."""
+_TOOL_DEADLINE_S = 5.0
+_PROC_DEADLINE_S = 15.0
+
+
+def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
+    """What can be read at once."""
+    smi = machine.tool("nvidia-smi")
+    sources = [
+        Source(
+            "NVML",
+            NVML_MEMBER,
+            gpu_deadline_s,
+            produce=lambda out: nvml.look(machine, out),
+            evidence="gpu memory",
+        )
+    ]
+    for member, command, evidence in _QUERIES:
+        sources.append(_tool(command, member, gpu_deadline_s, "nvidia-smi", smi, evidence))
+    sources.append(_tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"))
+    sources.append(_fuser(machine))
+    return sources
+
+
+def process_source(machine: Machine, own: Iterable[int], booked: Iterable[int]) -> Source:
+    """The part that is better read when NVML has answered: it knows PIDs that no descriptor shows."""
+    pids, named = tuple(own), tuple(booked)
+    return Source(
+        "processes",
+        "proc.json",
+        _PROC_DEADLINE_S,
+        produce=lambda out: processes.produce(machine, out, (*pids, os.getpid()), named),
+        evidence="open handles",
+    )
+
+
+def series_source(machine: Machine, duration_s: float, every_s: float) -> Source:
+    """Device memory over time; ``duration_s`` from its start."""
+    return Source(
+        "memory over time",
+        "nvml-series.json",
+        duration_s + 2,
+        produce=lambda out: nvml.series(machine, out, duration_s, every_s),
+    )
+
+
+def _tool(command: str, member: str, deadline_s: float, name: str, path: str | None, evidence: str | None) -> Source:
+    words = command.split()
+    return Source(
+        command if len(command) < 30 else " ".join(words[:2]).partition("=")[0],
+        member,
+        deadline_s,
+        argv=(path or name, *words[1:]),
+        command=command,
+        evidence=evidence,
+        absent=None if path is not None else f"{name} is not installed",
+    )
+
+
+def _fuser(machine: Machine) -> Source:
+    path = machine.tool("fuser")
+    files = device_files(machine.dev)
+    absent = "fuser is not installed" if path is None else None if files else f"there is no {machine.dev}/nvidia*"
+    return Source(
+        "fuser",
+        "fuser.txt",
+        _TOOL_DEADLINE_S,
+        argv=(path or "fuser", "-v", *files),
+        command="fuser -v /dev/nvidia* 2>&1",
+        evidence="open handles",
+        absent=absent,
+    )
+
+
+def device_files(folder: str) -> Sequence[str]:
+    """What a shell makes of ``/dev/nvidia*``, folders left out."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.path for entry in entries if entry.name.startswith("nvidia") and not entry.is_dir()]
+    except OSError:
+        return ()
+    return tuple(sorted(found))

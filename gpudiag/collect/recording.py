@@ -1,0 +1,185 @@
+"""The course of a recording: looks at their times, memory in between, then everything that is not a look."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from gpudiag import __version__
+from gpudiag.bundle.format import Clocks, Start
+from gpudiag.bundle.writer import BundleWriter
+from gpudiag.collect import figures, look
+from gpudiag.collect.machine import Machine
+from gpudiag.collect.runner import Job, Runner
+from gpudiag.collect.secrets import Secrets
+from gpudiag.collect.source import Context, Source
+
+_NVML_FIRST_S = 0.5
+"""How long the processes wait for NVML's list of PIDs."""
+_STUCK_DEADLINE_S = 2.0
+"""For GPU sources of a look when those of the one before did not come back: each more is one more that hangs."""
+_LOOKS_CAP = 99
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person has asked for."""
+
+    path: Path
+    duration_s: float = 3.0
+    """From the first to the last look; 0: one look, no series."""
+    interval_s: float = 3.0
+    """Between two looks."""
+    sample_s: float = 0.05
+    """Between two samples of device memory."""
+    gpu_deadline_s: float = 10.0
+    """For a source that asks the driver: without persistence mode it starts anew, a second or two for each GPU."""
+    argv: tuple[str, ...] = ()
+    """The collector's command line, without secrets."""
+    kills: tuple[tuple[str, str | None], ...] = ()
+    logs: tuple[str, ...] = ()
+    history: tuple[str, ...] | None = None
+
+    def looks(self) -> tuple[str, ...]:
+        """Names of the looks, which sort in their order."""
+        count = 1 + (0 if self.duration_s <= 0 else max(1, round(self.duration_s / max(self.interval_s, 0.01))))
+        count = min(count, _LOOKS_CAP)
+        width = len(str(count))
+        return tuple(f"look-{number:0{width}d}" for number in range(1, count + 1))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of it."""
+
+    path: Path
+    answered: bool
+    """At least one source told something about a GPU."""
+    used_mib: dict[int, float]
+    """Of each GPU, by index, in the last look that has it."""
+    booked_mib: dict[int, float]
+    """On each PID, by NVML, in the last look."""
+    seconds: float
+
+
+def record(
+    options: Options,
+    machine: Machine,
+    extras: Callable[[Context], Sequence[Source]],
+    secrets: Callable[[], Secrets] | None = None,
+    say: Callable[[Job], None] | None = None,
+) -> Recorded:
+    """Write the bundle. ``OSError``: it cannot be written (any further); what is there is a readable ``.partial``."""
+    begun = time.monotonic()
+    names = options.looks()
+    bundle = BundleWriter(options.path, _start(options, names, machine))
+    runner = Runner(bundle, secrets, say)
+    try:
+        shown = _looks(options, names, machine, extras, runner)
+        bundle.finish(clocks(), runner.pids)
+    finally:
+        runner.stop("the collector was stopped")
+        bundle.close()
+    return Recorded(
+        path=options.path,
+        answered=any(job.good for job in shown if job.source.member in look.GPU_MEMBERS),
+        used_mib=figures.used_mib(shown),
+        booked_mib=figures.booked_mib(shown),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _looks(
+    options: Options,
+    names: Sequence[str],
+    machine: Machine,
+    extras: Callable[[Context], Sequence[Source]],
+    runner: Runner,
+) -> list[Job]:
+    begun = time.monotonic()
+    step = options.duration_s / max(1, len(names) - 1)
+    if len(names) > 1:
+        runner.start(look.series_source(machine, options.duration_s, options.sample_s))
+    shown: list[Job] = []
+    for number, name in enumerate(names):
+        if number:
+            runner.run(until=begun + number * step)
+        stuck = any(job.outcome == "timed_out" for job in shown if job.source.member in look.GPU_MEMBERS)
+        patience = min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
+        shown += _look(name, machine, runner, patience)
+        if number == 0:
+            interest = figures.written_pids(shown)
+            context = Context(machine, interest, options.kills, options.logs, options.history)
+            for source in extras(context):
+                runner.start(source)
+    runner.run()
+    return shown
+
+
+def _look(name: str, machine: Machine, runner: Runner, gpu_deadline_s: float) -> list[Job]:
+    jobs = [runner.start(source, name) for source in look.first_sources(machine, gpu_deadline_s)]
+    asked = [job for job in jobs if job.source.member == look.NVML_MEMBER]
+    runner.run(asked, until=time.monotonic() + _NVML_FIRST_S)
+    own = (os.getpid(), *runner.pids)
+    jobs.append(runner.start(look.process_source(machine, own, figures.booked_mib(asked)), name))
+    runner.run(jobs)
+    return jobs
+
+
+def clocks() -> Clocks:
+    """The instant of the call on all clocks."""
+    return Clocks(time.time_ns(), time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+
+def _start(options: Options, names: Sequence[str], machine: Machine) -> Start:
+    uid = os.geteuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = None
+    return Start(
+        tool_version=__version__,
+        host=os.uname().nodename,
+        boot_id=_read(f"{machine.proc}/sys/kernel/random/boot_id"),
+        clocks=clocks(),
+        pids=tuple(_own_line(machine.proc)),
+        uid=uid,
+        user=user,
+        pid_namespace=_link(f"{machine.proc}/self/ns/pid"),
+        argv=options.argv,
+        looks=tuple(names),
+    )
+
+
+def _own_line(proc: str) -> list[int]:
+    """The collector and its ancestors. PID 1 is the ancestor of everybody, so it is nobody's in particular."""
+    pid = os.getpid()
+    line = [pid]
+    while pid > 1:
+        stat = _read(f"{proc}/{pid}/stat") or ""
+        fields = stat[stat.rfind(")") + 1 :].split()
+        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdecimal() else 0
+        if pid in line:
+            break
+        if pid > 1:
+            line.append(pid)
+    return line
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return None

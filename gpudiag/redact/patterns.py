@@ -1,0 +1,94 @@
+"""Where secrets stand in text: behind names, in headers and URLs, after options of certain programs, by their shape.
+
+The text may be a shell's line, a line of ``ps``, a raw ``cmdline`` with NULs, one of these inside JSON, or a log line.
+So quotes may be there or gone, plain or escaped. Every repetition is bounded or cannot overlap with what follows it:
+the time stays proportional to the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+REDACTED = "[redacted]"
+_BREAK = r"(?:[\s\x00]|\\u0000)"
+"""What parts two words: a NUL too, plain or as JSON writes it."""
+# A quote ends a bare value unless a value obviously goes on behind it.
+_BARE = r"(?:(?!\\u0000)(?:[^\s\x00'\"]|['\"](?=[\w@#$%^*+=.~/-])))"
+_QUOTED = r"(?:\\\"[^\"\\]{0,4096}\\\"|\"(?:[^\"\\]|\\.){0,4096}\"|'[^']{0,4096}')"
+# A command substitution is not a secret, and taking a piece of it would change the line.
+VALUE = rf"(?P<value>(?!\$\(|`)(?:{_QUOTED}|{_BARE})(?:{_BARE}){{0,8192}})"
+_TO_NEXT_ITEM = r"(?:['\"]\s{0,4},\s{0,4}['\"])"
+"""Between two items of a list as JSON or Python prints it."""
+
+NAMED_VALUE = re.compile(VALUE)
+OPTION = re.compile(
+    r"(?:(?<![\w.-])|(?<=\\u0000))(?P<front>--?(?P<name>[A-Za-z][\w.-]{1,60})"
+    rf"(?P<sign>{_BREAK}{{1,16}}|{_TO_NEXT_ITEM}))(?!-)"
+)
+"""``--api-key VALUE``, up to the value: the name decides whether there is one."""
+ASSIGNMENT = re.compile(
+    r"(?:(?<![A-Za-z0-9_.])|(?<=\\u0000))(?P<front>-{0,2}(?P<name>[A-Za-z_][\w.-]{1,80})(?:\\?['\"])?"
+    rf"(?P<sign>\s{{0,3}}=\s{{0,3}}|\s?:\s{{0,3}})(?:(?!{re.escape(REDACTED)})[\[({{])?)"
+)
+"""``HF_TOKEN=VALUE``, ``--token=VALUE``, ``"api_key": "VALUE"``, ``api_key=['VALUE']``, up to the value."""
+_SCHEME = rf"(?:bearer|basic|digest|token|apikey){_BREAK}{{1,4}}"
+HEADER = re.compile(
+    rf"(?P<front>\b(?:proxy-)?authorization(?:\\?['\"])?\s{{0,3}}[:=]{_BREAK}{{0,3}}(?:\\?['\"])?"
+    rf"(?:{_SCHEME}|(?!{_SCHEME}))){VALUE}",
+    re.IGNORECASE,
+)
+BEARER = re.compile(
+    rf"(?P<front>\bbearer{_BREAK}{{1,4}})(?P<value>(?=[A-Za-z_~+/=-]{{0,200}}[0-9.])[\w.~+/=-]{{8,8192}})",
+    re.IGNORECASE,
+)
+URL = re.compile(
+    r"(?P<front>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://)(?P<value>[^\s\x00/'\"<>?#\\]{1,512})(?=@[^\s@])"
+)
+QUERY = re.compile(
+    r"(?P<front>[?&](?:key|code|sig|signature|x-amz-signature|x-goog-signature|x-amz-security-token)=)"
+    r"(?P<value>[^&\s\x00'\"#\\]{1,4096})",
+    re.IGNORECASE,
+)
+SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"hf_[A-Za-z0-9]{16,200}|hf_oauth_[\w.-]{16,400}"
+    r"|sk-(?=[A-Za-z_-]{0,200}[0-9])[\w-]{16,300}"
+    r"|gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_\w{20,255}|glpat-[\w-]{16,100}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"
+    r"|eyJ[\w-]{8,8192}(?:\.[\w-]{0,8192}){1,4}"
+    r"|xox[a-z]-[\w-]{10,300}|xapp-[\w-]{10,300}"
+    r"|AIza[\w-]{35}|nvapi-[\w-]{20,200}|npm_[A-Za-z0-9]{30,60}|dckr_pat_[\w-]{20,60}|r8_[A-Za-z0-9]{30,60}"
+    r")"
+)
+HINT = re.compile(
+    r"key|token|secret|pass|pwd|credential|bearer|auth|pat\b|sig|code=|://|hf_|sk-|gh[pousr]_|github_pat|glpat|AKIA"
+    r"|ASIA|eyJ|xox|xapp-|AIza|nvapi-|npm_|dckr|r8_|mysql|mariadb|redis|mongo|curl|login|ldap|sqlcmd|smbclient",
+    re.IGNORECASE,
+)
+"""A text without any of these holds nothing that is looked for."""
+
+_ATTACHED, _EITHER = rf"-p(?={_BARE})", rf"(?:{_BREAK}{{1,8}}|=)?"
+_PROGRAMS = (
+    (r"(?:mysql|mariadb)(?:dump|admin|import|check|show|-dump|-admin)?", _ATTACHED),
+    (r"sshpass", "-p" + _EITHER),
+    (r"(?:docker|podman|nerdctl)(?:\s|\x00|\\u0000){1,8}login", "-p" + _EITHER),
+    (r"mongo(?:sh|dump|restore|export|import)?", "-p" + _EITHER),
+    (r"redis-cli", "-a" + _EITHER),
+    (r"curl", "(?:-[uU]|--user|--proxy-user)" + _EITHER),
+    (r"ldap(?:search|modify|add|whoami)", "-w" + _EITHER),
+    (r"sqlcmd|bcp", "-P" + _EITHER),
+    (r"smbclient", "-U" + _EITHER),
+)
+PROGRAMS = tuple(
+    (
+        re.compile(rf"(?:^|(?<=[\s\x00'\"/;|&(])|(?<=\\u0000))(?:{program})(?={_BREAK}|['\"])"),
+        re.compile(rf"(?:(?<=[\s\x00])|(?<=\\u0000))(?P<front>{option}){VALUE}"),
+    )
+    for program, option in _PROGRAMS
+)
+"""Programs whose short option takes a password; the letter alone means something else everywhere else."""
+PROGRAM_WORDS = tuple((re.compile(rf"(?:{program})\Z"), re.compile(option)) for program, option in _PROGRAMS)
+"""The same for argument vectors."""
+REACH = 2000
+"""Characters behind a program in which its options are looked for."""
+END_OF_COMMAND = re.compile(r"[;|\n]|&&")
