@@ -20,7 +20,7 @@ from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.reach import signal_name
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
-from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.incident import Incident, is_undated
 from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, clock_of
@@ -57,7 +57,7 @@ def assemble(
         inputs=tuple(_input(item, incident) for item in inputs),
         hosts=tuple(_host(incident, host) for host in incident.hosts()),
         looks=tuple(_look(incident, n) for n in range(len(incident.looks))),
-        sources=tuple(_sources(incident)),
+        sources=(*_sources(incident), *_undated(incident)),
         outcome=verdict.outcome,
         summary=summarise(incident, verdict, plan, actions),
         gpus=tuple(_gpu(incident, verdict, gpu.id) for gpu in incident.gpus.gpus),
@@ -136,6 +136,19 @@ def _sources(incident: Incident) -> Iterator[c.SourceRef]:
         if key not in seen:
             seen.add(key)
             yield c.SourceRef(input=key[0], look=key[1], source=key[2], outcome=key[3], because=key[4])
+
+
+def _undated(incident: Incident) -> Iterator[c.SourceRef]:
+    undated = [action for action in incident.parsed.actions if is_undated(action)]
+    for member in dict.fromkeys(action.cited.input for action in undated):
+        count = sum(action.cited.input == member for action in undated)
+        yield c.SourceRef(
+            input=member,
+            look=None,
+            source="kill commands",
+            outcome="ok",
+            because=f"{count} of the commands found carry no time and are not judged; state yours with --kill",
+        )
 
 
 def _gpu(incident: Incident, verdict: Verdict, gpu_id: str) -> c.Gpu:

@@ -100,7 +100,8 @@ def with_stated(parsed: Parsed, stated: Sequence[StatedKill]) -> Parsed:
     if not stated:
         return parsed
     host = parsed.looks[0].host if parsed.looks else ""
-    before_last = parsed.looks[-2].id if len(parsed.looks) > 1 else None
+    # A recorder is started after the clean-up failed; looks that a person saved may have been taken before it.
+    before_last = parsed.looks[-2].id if len(parsed.looks) > 1 and not parsed.recorders else None
     added = tuple(_stated_action(kill, host, before_last) for kill in stated)
     return replace(parsed, actions=(*parsed.actions, *added))
 

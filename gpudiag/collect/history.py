@@ -37,6 +37,9 @@ _OTHER_DATE = re.compile(
     r"\[?[\w ,./-]{4,24}? \d\d?:\d\d:\d\d(?: [AP]M)?(?: \d{4})?(?: [A-Z]{3,5})?\]?[ \t]{1,4}(?=\S)"
 )
 _EPOCH = re.compile(r"(\d{10})[ \t]{1,4}(?=\S)")
+_HERE = re.compile(r"<<-?\s{0,3}['\"\\]?(\w{1,60})")
+_CLOSED_QUOTE = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_BLOCKS = (("do", "done"), ("if", "fi"), ("case", "esac"), ("{", "}"), ("(", ")"))
 _TEXT_CAP = 16384
 """Characters of one command."""
 _LINES_OF_ONE = 200
@@ -151,7 +154,7 @@ def _kept(text: str, seconds: float | None, user: str | None, error_s: float) ->
 
 
 def _bash(lines: Sequence[str], cut: bool) -> Iterator[tuple[str, float | None]]:
-    """With ``HISTTIMEFORMAT`` a time stands above each command, and what follows up to the next one is one command."""
+    """With ``HISTTIMEFORMAT`` a time stands above each command, which may have several lines."""
     seconds: float | None = None
     pending: list[str] = []
     for number, line in enumerate(lines):
@@ -162,9 +165,27 @@ def _bash(lines: Sequence[str], cut: bool) -> Iterator[tuple[str, float | None]]
         elif seconds is None:
             if number or not cut:
                 yield line, None
+        elif pending and not _open("\n".join(pending)):
+            # A shell without times has written on: this is another command, and nobody knows from when.
+            yield from _joined(pending, seconds)
+            seconds, pending = None, []
+            yield line, None
         elif len(pending) < _LINES_OF_ONE:
             pending.append(line)
     yield from _joined(pending, seconds)
+
+
+def _open(text: str) -> bool:
+    """A shell would wait for more after this: a quote, a block, a pipe or a here-document is not closed."""
+    text = text[:_TEXT_CAP]
+    here = _HERE.search(text)
+    if here is not None and not re.search(rf"^\t*{here[1]}$", text[here.end() :], re.MULTILINE):
+        return True
+    bare = _CLOSED_QUOTE.sub("x", text)
+    if "'" in bare or '"' in bare or bare.rstrip(" \t").endswith(("\\", "|", "&&")):
+        return True
+    words = re.findall(r"[{}()]|\b(?:do|done|if|fi|case|esac)\b", bare)
+    return any(words.count(opens) > words.count(closes) for opens, closes in _BLOCKS)
 
 
 def _joined(lines: Sequence[str], seconds: float | None) -> Iterator[tuple[str, float | None]]:

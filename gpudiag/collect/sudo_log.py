@@ -41,7 +41,9 @@ def commands(lines: Iterable[str], now_s: float) -> Iterator[Issued]:
         if match is None or _REFUSED.search(match["fields"]):
             continue
         text = match["command"].strip()
-        if not may_kill(text) or "gpudiag" in text:
+        words = _words(text)
+        # An escaped script shows its commands only when it is unescaped.
+        if not (may_kill(text) or may_kill(" ".join(words))) or "gpudiag" in text:
             continue
         run_as = _RUN_AS.search(match["fields"])
         seconds = _seconds(match["stamp"], now_s)
@@ -51,7 +53,7 @@ def commands(lines: Iterable[str], now_s: float) -> Iterator[Issued]:
             time_s=seconds,
             error_s=None if seconds is None else _ERROR_S,
             user=run_as[1] if run_as else None,
-            argv=_words(text),
+            argv=words,
         )
 
 

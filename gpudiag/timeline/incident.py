@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpudiag.model import Citation, ClockPair, Coverage
+from gpudiag.model import Citation, ClockPair, Coverage, KillAction
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
@@ -238,7 +238,8 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
-    actions = replay_actions(parsed.actions, census, views, series_bookings(parsed.bookings), traces, listed)
+    dated = [action for action in parsed.actions if not is_undated(action)]
+    actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
@@ -252,6 +253,11 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     incident.ledgers = _ledgers(incident)
     return incident
+
+
+def is_undated(action: KillAction) -> bool:
+    """A line of a history or log without a time may be months old: it counts only once somebody states it."""
+    return action.time_ns is None and action.source in ("history", "sudo_log", "audit")
 
 
 def _traces(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,3 +114,15 @@ def test_a_loader_of_another_trainer_is_not_an_heir(tmp_path: Path) -> None:
     loader = P(5001, 5000, 5000, "/usr/bin/python3 train.py", comm="pt_data_worker")
     scene = Scene([*table, trainer, loader], [*dead(table, A), trainer, loader], KILL_A)
     assert planned(scene, tmp_path) == LEFT_OF_A
+
+
+def test_a_history_line_without_a_time_names_nobody(tmp_path: Path) -> None:
+    """It may be months old; the job that its pattern would pick today is somebody's work."""
+    job = P(3000, 1, 3000, "/usr/bin/python3 train.py", mib=5000, comm="python3")
+    path = Scene([], [job], "true").write(tmp_path)
+    record = {"cmd": "pkill -TERM -f train.py", "t0": None, "t1": None, "rc": None, "source": "history"}
+    (path / "kill-commands.json").write_text(json.dumps([record]))
+    report = explain([path])
+    assert report.plan.kill == ()
+    assert not [finding for finding in report.findings if finding.rule[3] in "123"]
+    assert any("carry no time" in (source.because or "") for source in report.sources)

@@ -221,7 +221,7 @@ def test_the_host_is_lines_of_key_and_value() -> None:
     assert end is None
     facts = dict(line.split(": ", 1) for line in lines)
     assert {"kernel", "libc", "clock_boottime_ns", "boot_id", "namespace_pid"} <= set(facts)
-    assert facts["namespace_pid"] == os.readlink("/proc/self/ns/pid")
+    assert facts["namespace_pid"] == str(Path("/proc/self/ns/pid").readlink())
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def seen(found: list[Issued]) -> list[tuple[str, float | None]]:
         "systemctl --user stop vllm", "supervisorctl -c /etc/s.conf restart all", "kubectl delete pod x",
         "nvidia-smi | grep python | awk '{print $5}' | xargs -r sudo kill -9", "pdsh -a pkill -9 python",
         "for p in $(pgrep vllm); do kill $p; done", "tmux kill-session -t vllm", "nvidia-smi --gpu-reset -i 0",
-        "screen -S x -X quit", "service vllm stop", "nerdctl rm -f x", "qdel 77", "sudo reboot", "parallel-ssh -h f kill -9 7",
+        "screen -S x -X quit", "service vllm stop", "nerdctl rm -f x", "qdel 77", "sudo reboot",
+        "parallel-ssh -h f kill -9 7",
         "ssh node 'pkill -f x'", "python -c 'import os; os.kill(884, 9)'",
     ],
 )  # fmt: skip
@@ -45,8 +46,10 @@ def test_lines_with_a_word_that_stops(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "man pkill", "git commit -m 'kill the switch'", "grep kill notes", "ls", "kill -l", "kill -0 884", "vim kill.sh",
-        "export TOKEN=abc", "nvidia-smi", "fuser -v /dev/nvidia0", "docker ps", "systemctl status vllm", "apt install psmisc",
+        "man pkill", "git commit -m 'kill the switch'", "grep kill notes", "ls", "kill -l", "kill -0 884",
+        "vim kill.sh",
+        "export TOKEN=abc", "nvidia-smi", "fuser -v /dev/nvidia0", "docker ps", "systemctl status vllm",
+        "apt install psmisc",
         "echo pkill", "", "cat /run/x.pid",
     ],
 )  # fmt: skip
@@ -61,7 +64,8 @@ def test_bash_without_times_claims_none() -> None:
         Issued("kill -9 7", "history", None, None, "bob"),
     ]
     assert found[0].record() == {
-        "cmd": "pkill -f a", "t0": None, "t1": None, "rc": None, "user": "bob", "source": "history", "time_error_s": None,
+        "cmd": "pkill -f a", "t0": None, "t1": None, "rc": None, "user": "bob", "source": "history",
+        "time_error_s": None,
     }  # fmt: skip
 
 
@@ -72,14 +76,22 @@ def test_bash_with_times_joins_the_lines_of_a_command() -> None:
     ]  # fmt: skip
 
 
+def test_lines_of_a_shell_without_times_behind_those_of_one_with_times() -> None:
+    text = "#1796067995\npkill -f a\nkill -9 7\nls\n#1796067999\nssh h 'pkill x\nsleep 3'\npkill b\n"
+    assert seen(list(of_lines(lines(text), "bash", None))) == [
+        ("pkill -f a", 1796067995.0), ("kill -9 7", None), ("ssh h 'pkill x\nsleep 3'", 1796067999.0),
+        ("pkill b", None),
+    ]  # fmt: skip
+
+
 def test_a_file_whose_beginning_is_missing_may_begin_inside_a_command() -> None:
     assert seen(list(of_lines(lines("pkill tail-of-a-line\npkill b"), "bash", None, cut=True))) == [("pkill b", None)]
 
 
 def test_zsh_with_and_without_times() -> None:
-    text = b": 1796067995:0;pkill -f a\\\n b\nkill -9 8\n: 1796067996:3;echo \x83\xa3; pkill z\n: 1796067997:0;ls"
+    text = b": 1796067995:0;pkill -f a\\\n b\nkill -9 8\n: 1796067996:3;A=\xc3\x83\x89 pkill z\n: 1796067997:0;ls"
     assert seen(list(of_lines(text.split(b"\n"), "zsh", "alice"))) == [
-        ("pkill -f a\n b", 1796067995.0), ("kill -9 8", None), ("echo \x83; pkill z".replace("\x83", "\ufffd"), 1796067996.0),
+        ("pkill -f a\n b", 1796067995.0), ("kill -9 8", None), ("A=\u00e9 pkill z", 1796067996.0),
     ]  # fmt: skip
 
 

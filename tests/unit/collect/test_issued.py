@@ -59,7 +59,7 @@ def event(number: int, *lines: str) -> list[str]:
 
 
 def test_the_audit_trail_has_the_exact_words() -> None:
-    script = "pkill x; sleep 3".encode().hex().upper()
+    script = b"pkill x; sleep 3".hex().upper()
     found = list(
         audit.commands(
             [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from gpudiag.evidence import LookName
 from gpudiag.parse import Parsed, parse
 from tests.unit.parse.exhibits import H200, capture, evidence, exhibit, parsed
 
@@ -197,4 +199,35 @@ def test_copies_of_proc_files() -> None:
         (45, 44, None, "proc"),
     ]
     assert [(row.source, row.complete) for row in found.coverage] == [("process table", False)]
+    assert found.damage == ()
+
+
+def test_a_gathered_command_says_where_it_is_from_and_how_exact_its_time_is() -> None:
+    records = [
+        {"cmd": "pkill x", "t0": NOW, "t1": None, "rc": None, "user": "a", "source": "history", "time_error_s": 1.0},
+        {"argv": ["pkill", "x"], "t0": NOW, "source": "audit", "time_error_s": 0.01},
+        {"cmd": "pkill x", "t0": NOW, "source": "a rumour", "time_error_s": -3},
+    ]
+    found = member("kill-commands.json", records)
+    assert [(action.source, action.how, action.time_error_ns) for action in found.actions] == [
+        ("history", "prompt", 1_000_000_000), ("audit", "argv", 10_000_000), ("recorded", "shell", 0),
+    ]  # fmt: skip
+    assert [action.exit_code for action in found.actions] == [None, None, None]
+    assert [(row.source, row.complete) for row in found.coverage] == [("kill commands", None)]
+
+
+@pytest.mark.parametrize(("source", "after"), [("history", None), ("stated", None), ("recorded", "I1:one")])
+def test_a_gathered_command_without_a_time_is_not_placed_between_looks(source: str, after: str | None) -> None:
+    looks = (LookName("I1:one", "one", ""), LookName("I1:two", "two", ""))
+    record = [{"cmd": "pkill x", "t0": None, "source": source, "time_error_s": None}]
+    text = exhibit(json.dumps(record), member="kill-commands.json")
+    (action,) = parse([replace(evidence(text), looks=looks)]).actions
+    assert (action.time_ns, action.time_error_ns, action.after_look) == (None, 0, after)
+
+
+def test_the_host_of_a_bundle() -> None:
+    found = parsed("libc: glibc 2.36\nhidepid: 2\nno fact\npid 44 SLURM_JOB_ID: 77\n", member="host.txt")
+    assert [(fact.name, fact.value) for fact in found.facts] == [
+        ("libc", "glibc 2.36"), ("hidepid", "2"), ("pid 44 SLURM_JOB_ID", "77"),
+    ]  # fmt: skip
     assert found.damage == ()

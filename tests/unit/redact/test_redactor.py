@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -14,6 +15,7 @@ from gpudiag.redact.names import is_secret
 from gpudiag.redact.patterns import REDACTED
 from gpudiag.redact.redactor import Redactor
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 PLAIN = st.text(LETTERS + "-_.+=@:!#%^*~/", min_size=6, max_size=60).map(lambda text: "Q7" + text + "z9")
 """A secret that may stand in a line without quotes."""
@@ -142,6 +144,13 @@ def test_what_is_no_secret_stays(line: str) -> None:
     assert redactor.argv(line.split(" ")) == line.split(" ")
     assert redactor.cmdline(line.replace(" ", "\0")) == line.replace(" ", "\0")
     assert redactor.counts == {}
+
+
+def test_real_captures_hold_no_secret_and_stay_as_they_are() -> None:
+    redactor = Redactor()
+    for path in sorted((FIXTURES / "h200").rglob("*.*")):
+        for line in path.read_text(errors="replace").split("\n"):
+            assert redactor.row(line) == line, path.name
 
 
 @given(st.text(max_size=300))
