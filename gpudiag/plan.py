@@ -270,10 +270,13 @@ def _host_of(incident: Incident, row: Row) -> str:
 
 
 def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[KeepEntry]:
+    recording = {pid for recorder in incident.parsed.recorders for pid in recorder.pids}
     for life in incident.census.lives:
         process = incident.process_id(life)
         if process is None or life.pid in planned or incident.alive(life) is not True:
             continue
+        if life.born_ppid in recording:
+            continue  # what the collector itself started has ended with it
         family = incident.family_of(life)
         because = shielded(incident, life)
         if incident.is_monitor(life):
