@@ -75,7 +75,9 @@ def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Itera
         for holder in list(picked.values()):
             for above in _engine_parents(incident, family, holder.life):
                 row = rows.get(incident.process_id(above) or "")
-                if above.key in picked or row is None or not _may_be_killed(incident, above, row):
+                if row is None or not (above.key in verdict.scope or row["orphaned"] is True):
+                    break  # neither aimed at nor left behind: what started the engine is not part of it
+                if above.key in picked or not _may_be_killed(incident, above, row):
                     continue
                 why = "it started the processes that hold the memory and would keep or start them again"
                 picked[above.key] = Candidates(above, family, row, why, "inferred", 0.0)
@@ -158,8 +160,8 @@ def shielded(incident: Incident, life: Life) -> str | None:
 def _engine_parents(incident: Incident, family: Family, life: Life) -> Iterator[Life]:
     """The unbroken line of living ancestors within the family, nearest first.
 
-    It ends at a shell (whoever typed or scripted the start is no part of the engine), at a client of NVML that only
-    looks, and at a process that holds memory of its own without being in question itself.
+    It ends at a shell (whoever typed or scripted the start is no part of the engine) and at a client of NVML that only
+    looks.
     """
     above = incident.kinship.parent(life)
     while above is not None and incident.family_of(above) is family and incident.alive(above) is True:

@@ -126,3 +126,11 @@ def test_a_history_line_without_a_time_names_nobody(tmp_path: Path) -> None:
     assert report.plan.kill == ()
     assert not [finding for finding in report.findings if finding.rule[3] in "123"]
     assert any("carry no time" in (source.because or "") for source in report.sources)
+
+
+@pytest.mark.parametrize("mib", [0, 3000])
+def test_the_living_parent_of_a_worker_that_was_named_is_not_condemned(tmp_path: Path, mib: int) -> None:
+    """A notebook or trainer that lives on: only the worker was to end."""
+    kernel = P(800, 1, 800, "/usr/bin/python3 -m ipykernel_launcher -f k.json", mib=mib, comm="python3")
+    worker = P(801, 800, 800, "/usr/bin/python3 -c job", mib=4000, comm="python3")
+    assert planned(Scene([kernel, worker], [kernel, worker], "kill -TERM 801"), tmp_path) == {801}
