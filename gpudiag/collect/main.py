@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from gpudiag.bundle.writer import PARTIAL
+from gpudiag.bundle.sinks import PARTIAL
 from gpudiag.collect.extras import sources as extra_sources
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.recording import Options, Recorded, record
