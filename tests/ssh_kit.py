@@ -37,6 +37,8 @@ class Network:
             f"  UserKnownHostsFile {folder}/known\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking accept-new\n"
             "  LogLevel ERROR\n"
         )
+        self.home = folder / "home"
+        self.home.mkdir()
         self.programs = folder / "programs"
         self.programs.mkdir()
         wrapper = self.programs / "ssh"
@@ -59,14 +61,14 @@ class Network:
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/authorized\nStrictModes no\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n"
-            f"SetEnv PATH={path}\n" + "".join(f"{line}\n" for line in lines)
+            # Nothing in that HOME changes PATH again.
+            f"SetEnv PATH={path} HOME={self.home}\n" + "".join(f"{line}\n" for line in lines)
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd refuses to start without it
-        log = (self.folder / f"{name}.log").open("wb")
-        server = subprocess.Popen(
-            [*prefix, SSHD, "-D", "-e", "-f", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        command = [*prefix, SSHD, "-D", "-e", "-f", str(config)]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._servers.append(server)
         for _ in range(200):
             with socket.socket() as probe:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, cast
 
 from gpudiag.collect.destination import Destination
 from gpudiag.collect.far import Request
@@ -46,6 +48,8 @@ def collect(asked: Chosen) -> Gathered:
     try:
         fleet.run()
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # what is left to do is short
         fleet.stop()
     gathered = Gathered(tuple(fleet.results()), fleet.interrupted)
     _tell(gathered, calls)
@@ -68,7 +72,9 @@ class _Fleet:
             while waiting and len(self._running) < _AT_ONCE:
                 self._start(waiting.pop(0))
             for key, _ in self._selector.select(_POLL_S):
-                key.data(key.fileobj)
+                pipe = cast("IO[bytes]", key.fileobj)
+                if not pipe.closed:  # what was read a moment ago may have ended its session
+                    key.data(pipe)
             for session in self._running:
                 session.check()
             self._keep()

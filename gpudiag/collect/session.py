@@ -123,7 +123,7 @@ class Session:
     def stop(self, because: str) -> None:
         """End it and keep what has come."""
         if self.result is None:
-            self._end(because)
+            self._end()
             self._close()
             self._result(None, because)
 
@@ -170,8 +170,7 @@ class Session:
                 pipe.close()
         self._told.flush()
 
-    def _end(self, because: str) -> None:
-        del because
+    def _end(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 if self._call.may_ask:
