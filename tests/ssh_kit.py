@@ -57,12 +57,14 @@ class Network:
         """
         port = free_port()
         config = self.folder / f"{name}.config"
+        # Of two lines about one thing sshd takes the first.
         config.write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nPidFile none\nUsePAM no\n"
+            "".join(f"{line}\n" for line in lines)
+            + f"Port {port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/authorized\nStrictModes no\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n"
             # Nothing in that HOME changes PATH again.
-            f"SetEnv PATH={path} HOME={self.home}\n" + "".join(f"{line}\n" for line in lines)
+            f"SetEnv PATH={path} HOME={self.home}\n"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd refuses to start without it

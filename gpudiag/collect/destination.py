@@ -10,7 +10,9 @@ from dataclasses import dataclass
 _HOSTS_CAP = 1000
 # Nothing that ssh reads as an option, and nothing that a ProxyCommand's shell reads as more than a name.
 _FORM = re.compile(
-    r"(?:ssh://)?(?:[A-Za-z0-9_][\w.+-]{0,99}@)?(?P<host>\[?[A-Za-z0-9_:][\w.:%-]{0,252}\]?)/?\Z", re.ASCII
+    r"(?P<uri>ssh://)?(?:[A-Za-z0-9_][\w.+-]{0,99}@)?"
+    r"(?:\[(?P<bracketed>[\w:.%-]{1,253})\](?::\d{1,5})?|(?P<host>[A-Za-z0-9_:][\w.:%-]{0,252}))/?\Z",
+    re.ASCII,
 )
 
 
@@ -43,8 +45,8 @@ def _host(text: str) -> str:
     match = _FORM.match(text)
     if match is None:
         raise ValueError(f"--host {text!r} is not a host; write it like node7, root@node7 or ssh://root@node7:2222")
-    host = match["host"]
-    return _plain(host.partition(":")[0] if text.startswith("ssh://") and not host.startswith("[") else host)
+    host = match["bracketed"] or match["host"]
+    return _plain(host.partition(":")[0] if match["uri"] and match["host"] else host)
 
 
 def _plain(text: str) -> str:
