@@ -94,7 +94,10 @@ def _explain(paths: Sequence[Path], otherwise: int) -> int:
         return otherwise
     sys.stdout.flush()
     go_on = "from gpudiag.cli import main; main()"
-    return subprocess.call([sys.executable, "-c", go_on, "explain", "--", *map(str, paths)])
+    try:
+        return subprocess.call([sys.executable, "-c", go_on, "explain", "--", *map(str, paths)])
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
 def _print_collector() -> int:

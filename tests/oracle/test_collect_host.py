@@ -279,25 +279,56 @@ def _without_others(listing: str) -> list[str]:
     return [line for line in listing.splitlines() if "gpudiag" in line or "tmp" in line]
 
 
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "fish", "tcsh", "csh", "ksh"])
-def test_command_line_is_read_alike_by_every_login_shell(shell: str, tmp_path: Path) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed: how it reads the command line was not tried")
-    request = Request(("--quick",), NOBODY, 60, "x")
+def answer(command: list[str], cwd: Path, request: Request) -> tuple[int, bytes, bytes]:
+    """What a far side without an ssh in front of it gives: exit code, output, words."""
     with subprocess.Popen(
-        [shell, "-c", f"{sys.executable} -I -c '{LOADER}'"],
-        cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as running:  # fmt: skip
+        command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdin.write(far_program([request.to_json()]))
-        running.stdin.flush()
+        running.stdin.flush()  # and it stays open: its end is that of the connection
         data, told = running.stdout.read(), running.stderr.read()
-    assert running.returncode == 0, told
+    return running.returncode, data, told
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "fish", "tcsh", "csh", "ksh"])
+def test_command_line_is_read_alike_by_every_login_shell(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: how it reads the command line was not tried")
+    command = [shell, "-c", f"{sys.executable} -I -c '{LOADER}'"]
+    code, data, told = answer(command, tmp_path, Request(("--quick",), NOBODY, 60, "x"))
+    assert code == 0, told
     bundle = tmp_path / "x.tgz"
     bundle.write_bytes(data.partition(MARK)[2])
     whole(bundle)
+
+
+def test_ordinary_user_is_told_what_root_adds(tmp_path: Path, need: Callable[..., None]) -> None:
+    need("setpriv")
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    command = [*prefix, "/usr/bin/python3", "-I", "-c"]
+    recent = "import sys; sys.exit(sys.version_info < (3, 9))"
+    if os.geteuid() or subprocess.run([*command, recent], cwd="/", capture_output=True, check=False).returncode:
+        pytest.skip("only root can become another user, and that user needs a Python of the system")
+    request = Request(("--quick",), NOBODY, 60, "gpudiag collect --host root@node7")
+    code, data, told = answer([*command, LOADER], Path("/"), request)
+    assert code == 0, told
+    assert b"not root: descriptors" in told
+    assert b"`gpudiag collect --host root@node7` adds them" in told
+    (tmp_path / "x.tgz").write_bytes(data.partition(MARK)[2])
+    assert outcomes(whole(tmp_path / "x.tgz"))["look-1/proc.json"] == "denied"
+
+
+def test_far_side_ends_by_itself(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    request = Request(("--duration", "60"), NOBODY, 2, "x")
+    code, data, _ = answer([sys.executable, "-I", "-c", LOADER], tmp_path, request)
+    assert code == 130
+    assert time.monotonic() - begun < 6
+    (tmp_path / "x").write_bytes(data.partition(MARK)[2])
+    assert read_contents(tmp_path / "x").start is not None
 
 
 @pytest.mark.parametrize("shell", ["dash", "tcsh", "fish"])
