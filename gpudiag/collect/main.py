@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -72,7 +73,9 @@ def _report(done: Recorded, *, root: bool) -> None:
     if not root:
         say(without_root("sudo gpudiag collect"))
     piped = done.path == STANDARD_OUTPUT
-    where, following = ("to standard output", "") if piped else (done.path, f"; next: gpudiag explain {done.path}")
+    where, following = (
+        ("to standard output", "") if piped else (done.path, f"; next: gpudiag explain {shlex.quote(str(done.path))}")
+    )
     say(f"gpudiag: wrote {where} in {done.seconds:.1f} s; {holds(done)}{following}")
 
 

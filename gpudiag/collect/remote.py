@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -166,7 +167,7 @@ def _tell(gathered: Gathered, calls: Sequence[Call]) -> None:
     if not calls[0].may_ask and any(word in host.words for host in gathered.hosts for word in refused):
         say("gpudiag: ssh may ask for a password or about a host key only for one --host on a terminal; or load a key")
     if gathered.paths:
-        say(f"gpudiag: next: gpudiag explain {' '.join(str(path) for path in gathered.paths)}")
+        say(f"gpudiag: next: gpudiag explain {shlex.join(map(str, gathered.paths))}")
 
 
 def _outcome(host: Result) -> str:

@@ -86,7 +86,8 @@ class Session:
         self._exited: float | None = None
         self._incoming = _Incoming(call.path)
         self._told = _Told(f"gpudiag: {call.destination.label}: ", say)
-        # In a session of its own it cannot ask on the terminal, and a ^C there is for the collector alone.
+        # In a session of its own neither it nor the ssh of a jump host can ask on the terminal, and a ^C there is for
+        # the collector alone.
         self._process = subprocess.Popen(
             call.argv(),
             stdin=subprocess.PIPE,
@@ -94,6 +95,7 @@ class Session:
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=not call.may_ask,
+            env=None if call.may_ask else {**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
         )
         self._unsent = memoryview(call.program(self._process.pid))
         for pipe, event, serve in (
@@ -171,6 +173,8 @@ class Session:
         self._told.flush()
 
     def _end(self) -> None:
+        if self._process.poll() is not None:
+            return  # its PID may be another's by now
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 if self._call.may_ask:

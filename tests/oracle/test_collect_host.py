@@ -502,9 +502,11 @@ def test_single_file_reaches_far_hosts(network: Network, tmp_path: Path) -> None
     copy = network.folder / "copy.py"
     with copy.open("wb") as file:
         subprocess.run([*CALL, "--print-collector"], env=environment(network), stdout=file, check=True)
-    done = collect(network, tmp_path, "--host", "far", "--quick", call=[interpreter("3.9"), "-I", str(copy)])
+    words = ["--host", "far", "--quick", "-o", "my bundle.tgz"]
+    done = collect(network, tmp_path, *words, call=[interpreter("3.9"), "-I", str(copy)])
     assert done.returncode == 4, done.stderr
-    whole(next(tmp_path.iterdir()))
+    assert done.stderr.splitlines()[-1] == "gpudiag: next: gpudiag explain 'my bundle.tgz'"
+    whole(tmp_path / "my bundle.tgz")
 
 
 def test_nvml_travels_along(network: Network, tmp_path: Path) -> None:
