@@ -157,7 +157,7 @@ class Far:
         self._folder = folder
         self._patch = monkeypatch
 
-    def ask(self, body: str, deadline_s: float = 20.0) -> session.Result:
+    def ask(self, body: str, deadline_s: float = 60.0) -> session.Result:
         """The body is Python, with ``out`` and ``told`` for its two outputs."""
         import selectors
 
@@ -214,7 +214,7 @@ def test_endless_noise_is_cut_off(far: Far, tmp_path: Path) -> None:
     result = far.ask("while True: out.write(b'y' * 9999)")
     assert (result.written, result.path) == (False, None)
     assert "64 KiB of other output" in result.words
-    assert result.seconds < 10
+    assert result.seconds < 20
 
 
 def test_endless_words_are_cut_off(far: Far, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_nothing_is_overwritten(far: Far) -> None:
 def test_far_side_that_heeds_no_signal_is_ended(far: Far) -> None:
     result = far.ask("import signal; signal.signal(15, signal.SIG_IGN); time.sleep(60)", deadline_s=0.5)
     assert result.words == "no end within 0.5 s"
-    assert result.seconds < 5
+    assert result.seconds < 20
 
 
 def test_words_of_a_far_host_cannot_write_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
