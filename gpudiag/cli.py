@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -117,6 +118,10 @@ def explain(
         list[str] | None,
         typer.Option("--at", metavar="TIME", help="When it was run: 2026-02-20T19:00:06Z. Without a zone: UTC."),
     ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="FILE", help="Write the plan as a shell script that checks every PID again."),
+    ] = None,
 ) -> None:
     """Say why the memory is held, by whom, and what to kill.
 
@@ -125,6 +130,8 @@ def explain(
     """
     targets = output or []
     _check_targets(targets)
+    if script is not None:
+        _check_directory("--script", script)
     times = _times(kill or [], at or [])
     with _progress(inputs):
         report = _explain(inputs, kill or [], times)
@@ -132,6 +139,8 @@ def explain(
         _print(_render(report, output_format or Format.terminal))
     for target in targets:
         _write(report, target)
+    if script is not None:
+        _write_script(report, script)
     raise typer.Exit(EXIT_OF_OUTCOME.get(report.outcome, EXIT_INCONCLUSIVE))
 
 
@@ -226,8 +235,12 @@ def _check_targets(targets: list[Path]) -> None:
             renderer(target)
         except UnknownSuffixError as problem:
             _fail(f"-o {problem}.", EXIT_USAGE)
-        if not target.absolute().parent.is_dir():
-            _fail(f"-o {str(target)!r}: the directory does not exist.", EXIT_USAGE)
+        _check_directory("-o", target)
+
+
+def _check_directory(option: str, target: Path) -> None:
+    if not target.absolute().parent.is_dir():
+        _fail(f"{option} {str(target)!r}: the directory does not exist.", EXIT_USAGE)
 
 
 def _times(kills: list[str], ats: list[str]) -> list[str | None]:
@@ -310,6 +323,24 @@ def _write(report: Report, target: Path) -> None:
     except OSError as problem:
         _fail(f"{str(target)!r} cannot be written: {problem.strerror}.", EXIT_USAGE)
     typer.echo(f"gpudiag: wrote {visible(str(target))}", err=True)
+
+
+def _write_script(report: Report, target: Path) -> None:
+    """Without a process to kill there is no script, and an older file is left alone."""
+    from gpudiag.report import script
+    from gpudiag.report.escape import visible
+    from gpudiag.report.write import write_text
+
+    try:
+        write_text(script.render(report), target)
+    except (script.NothingToDoError, script.SeveralMachinesError) as problem:
+        typer.echo(f"gpudiag: no script was written: {problem}.", err=True)
+        return
+    except OSError as problem:
+        _fail(f"{str(target)!r} cannot be written: {problem.strerror}.", EXIT_USAGE)
+    typer.echo(
+        f"gpudiag: wrote {visible(str(target))}; read it, then: sh {visible(shlex.quote(str(target)))}", err=True
+    )
 
 
 def _print(text: str) -> None:

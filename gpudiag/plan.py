@@ -197,6 +197,7 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
         frees_mib=candidate.frees,
         certainty=candidate.certainty,
         because=candidate.because,
+        check=still_this_process(incident, life),
         command=kill_command(incident, life, signal),
         run_in="host",
         host=incident.host_id(life.host),
@@ -206,10 +207,15 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
 def kill_command(incident: Incident, life: Life, signal: str) -> str:
     """A command that checks, before it kills, that the PID is still this process, and says so if it is not."""
     pid = life.pid
+    return f"{still_this_process(incident, life)} && kill -{signal} {pid} || echo '{pid}: not killed' >&2"
+
+
+def still_this_process(incident: Incident, life: Life) -> str:
+    """A shell condition that fails when the PID has gone to another process, or the machine has started anew."""
     checks = [_boot_check(incident, life), identity_check(life)]
     if life.start_ticks is None and incident.booked_now(life):
-        checks.append(f"ls -l /proc/{pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia")
-    return " && ".join([*filter(None, checks), f"kill -{signal} {pid}"]) + f" || echo '{pid}: not killed' >&2"
+        checks.append(f"ls -l /proc/{life.pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia")
+    return " && ".join(filter(None, checks))
 
 
 def _boot_check(incident: Incident, life: Life) -> str | None:

@@ -381,8 +381,10 @@ class KillEntry(_Model):
     certainty: str
     """``proven`` or ``inferred``; about holding."""
     because: str = ""
+    check: str
+    """A shell condition: true while the PID is still this process."""
     command: str
-    """Checks the identity again and then kills."""
+    """The check, and then the kill."""
     run_in: str = "host"
     host: str
     """A ``Host.id``."""

@@ -52,8 +52,12 @@ def renderer(path: Path) -> Callable[[Report], str]:
 
 
 def write(report: Report, path: Path) -> None:
-    """Write the report; the file is there whole or not at all, and an older one stays until then."""
-    text = renderer(path)(report)
+    """Write the report in the form that the suffix names."""
+    write_text(renderer(path)(report), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """The file is there whole or not at all, and an older one stays until then."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with draft.open("x", encoding="utf-8", newline="\n") as file:

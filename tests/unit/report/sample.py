@@ -72,6 +72,7 @@ def _kill(order: int, process: ProcessRef) -> KillEntry:
         frees_mib=process.holds_mib.get(GPU, 0),
         certainty="proven",
         because="it would start workers again" if process.role == "engine" else "the driver books the memory on it",
+        check="true",
         command=(
             f"grep -qx {BOOT} /proc/sys/kernel/random/boot_id && "
             f"[ \"$(cut -d' ' -f22 /proc/{process.pid}/stat)\" = {process.start_ticks} ] && kill -KILL {process.pid}"
@@ -387,6 +388,7 @@ def ghost_workers() -> Report:
                     order=order,
                     certainty="inferred",
                     because="nvidia-smi names it",
+                    check="true",
                     command=f"grep -qx {name[:15]} /proc/{pid}/comm && kill -KILL {pid}",
                     host="H1",
                 )
@@ -536,6 +538,7 @@ def hostile() -> Report:
                     order=1,
                     certainty=text,
                     because=text,
+                    check="true",
                     command=text,
                     run_in=text,
                     host="H1",

@@ -78,6 +78,7 @@ def test_a_long_plan_is_never_cut() -> None:
     kills = tuple(
         KillEntry(
             process=f"P{pid}", pid=pid, identity="weak", signal="KILL", order=pid, certainty="inferred",
+            check="true",
             command=f"kill -KILL {pid}", host="H1",
         )
         for pid in range(1000, 3000, 2)

@@ -73,6 +73,7 @@ def test_a_reused_pid_hides_nobody() -> None:
 def _kill(order: int, pid: int, command: str, run_in: str = "host") -> KillEntry:
     return KillEntry(
         process=f"P{pid}", pid=pid, identity="strong", signal="KILL", order=order, certainty="proven",
+        check="true",
         command=command, run_in=run_in, host="H1",
     )  # fmt: skip
 
