@@ -1,7 +1,8 @@
-"""Where the points of the timeline go: used memory of each GPU over time, with the actions as marks.
+"""The timeline: used memory of each GPU, the clean-up commands, the processes and the events over one time axis.
 
-Coordinates are those of the template's view box. Only measured points are drawn; a line between two of
-them is dashed where nothing was measured for long, because a gap is not a plateau.
+Horizontal places are those of :mod:`gpudiag.report.axis`; vertical ones go from 0, the top edge, to HEIGHT. Only
+measured points are drawn; a line between two of them is dashed where nothing was measured for long, because a gap is
+not a plateau.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from gpudiag.report import axis as axes
+from gpudiag.report import lifelines
+from gpudiag.report.axis import Axis
 from gpudiag.report.contract import Gpu, Sample
+from gpudiag.report.lifelines import Lifeline
 from gpudiag.report.text import mib, parse_time, plural
 from gpudiag.report.view import View
 
-WIDTH: Final = 360
-HEIGHT: Final = 136
-LEFT, RIGHT, TOP, BOTTOM = 8.0, 352.0, 24.0, 108.0
+HEIGHT: Final = 100.0
 MAX_POINTS: Final = 400
 """Points of one line; more are thinned, keeping the lowest and the highest of each stretch."""
+MAX_DOTS: Final = 60
+"""Points that are drawn as dots too; more would touch each other."""
+SMALL_SHARE: Final = 0.4
+"""Below this share of the GPU's memory a line gets a scale of its own."""
+HEADROOM: Final = 0.8
+"""Share of the height that such a line reaches."""
 MAX_MARKS: Final = 200
 MAX_MARK_ERROR_S: Final = 60.0
 """An event whose time may be further off than this has no place on the axis."""
-_LABEL_ROOM: Final = 30.0
+_LABEL_ROOM: Final = 40.0
 """Closer labels than this would overlap."""
 _GAP_FACTOR: Final = 5
 """A stretch this many times longer than the usual one counts as not measured."""
@@ -37,11 +46,12 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Segment:
-    start: Point
-    end: Point
+class Stretch:
+    """Points joined by a line."""
+
+    points: tuple[Point, ...]
     measured: bool
-    """False if the time between its ends is long against the others."""
+    """False for two points with a time between them that is long against the others."""
 
 
 @dataclass(frozen=True)
@@ -60,57 +70,60 @@ class Lane:
     gpu: str
     name: str
     top_mib: float
-    """Value at the top edge: the GPU's memory, or the highest sample where that is not known."""
+    """Value at the top edge: the GPU's memory, or less where only a small part of it was ever in use."""
     points: tuple[Point, ...]
-    segments: tuple[Segment, ...]
+    stretches: tuple[Stretch, ...]
     words: str
     """What the line shows, for those who cannot see it; the name is not in it."""
+
+    @property
+    def dots(self) -> tuple[Point, ...]:
+        """The points where they are few enough to be told apart."""
+        return self.points if len(self.points) <= MAX_DOTS else ()
 
 
 @dataclass(frozen=True)
 class Chart:
     lanes: tuple[Lane, ...]
+    lifelines: tuple[Lifeline, ...]
     actions: tuple[Mark, ...]
     events: tuple[Mark, ...]
-    start: str
-    end: str
-
-
-@dataclass(frozen=True)
-class _Axis:
-    first: datetime
-    last: datetime
-
-    def x(self, time: datetime) -> float:
-        span = (self.last - self.first).total_seconds()
-        share = (time - self.first).total_seconds() / span if span else 0.5
-        return round(LEFT + share * (RIGHT - LEFT), 2)
-
-    def covers(self, time: datetime) -> bool:
-        return self.first <= time <= self.last
+    ticks: tuple[Mark, ...]
+    """Labelled moments of the axis."""
 
 
 Series = list[tuple[datetime, float]]
 
 
 def build(view: View) -> Chart | None:
-    """The chart; ``None`` where no sample has both a time and a value."""
+    """The timeline; ``None`` where nothing that it could draw has a time."""
+    axis = axes.of_report(view)
+    if axis is None:
+        return None
     series = _series(view)
-    if not series:
+    lives = lifelines.build(view, axis) if axis.last > axis.first else ()
+    if not series and not lives:
         return None
     acted = _timed([(action.time, action.id) for action in view.report.actions])
-    times = [time for points in series.values() for time, _ in points] + [time for time, _ in acted]
-    axis = _Axis(min(times), max(times))
     placed = [event for event in view.report.events if (event.time_error_s or 0) <= MAX_MARK_ERROR_S]
     happened = [pair for pair in _timed([(event.time, "") for event in placed]) if axis.covers(pair[0])]
-    form = "%H:%M:%S" if axis.first.date() == axis.last.date() else "%Y-%m-%d %H:%M:%S"
     return Chart(
         lanes=tuple(_lane(view, gpu, points, axis) for gpu, points in series.items()),
+        lifelines=lives,
         actions=_marks(acted, axis),
         events=_marks(happened[:MAX_MARKS], axis),
-        start=axis.first.strftime(form),
-        end=axis.last.strftime(form) if axis.last > axis.first else "",
+        ticks=_ticks(axis),
     )
+
+
+def _ticks(axis: Axis) -> tuple[Mark, ...]:
+    """Both ends, and the middle where it lies whole seconds away from them."""
+    if axis.last == axis.first:
+        return (Mark(axis.x(axis.first), axis.label(axis.first)),)
+    ends = [axis.first, axis.last]
+    if (axis.last - axis.first).total_seconds() >= 4:
+        ends.insert(1, axis.first + (axis.last - axis.first) / 2)
+    return tuple(Mark(axis.x(time), axis.label(time)) for time in ends)
 
 
 def _series(view: View) -> dict[str, Series]:
@@ -143,25 +156,40 @@ def _thinned(points: Series) -> Series:
     return kept
 
 
-def _lane(view: View, gpu: str, points: Series, axis: _Axis) -> Lane:
-    known: Gpu | None = view.gpus.get(gpu)
-    highest = max(used for _, used in points)
-    top = max(highest, (known.total_mib if known else None) or 0.0, 1.0)
+def _lane(view: View, gpu: str, points: Series, axis: Axis) -> Lane:
+    top = _top(view.gpus.get(gpu), max(used for _, used in points))
     drawn = tuple(Point(axis.x(time), _y(used, top)) for time, used in points)
-    name = view.gpu_name(gpu)
-    return Lane(gpu, name, top, drawn, _segments(points, drawn), _words(points))
+    return Lane(gpu, view.gpu_name(gpu), top, drawn, _stretches(points, drawn), _words(points))
+
+
+def _top(gpu: Gpu | None, highest: float) -> float:
+    """A line near the bottom edge tells nothing; its own scale is labelled."""
+    whole = (gpu.total_mib if gpu else None) or 0.0
+    return max(whole, highest, 1.0) if highest >= whole * SMALL_SHARE else highest / HEADROOM
 
 
 def _y(used: float, top: float) -> float:
-    return round(BOTTOM - max(used, 0.0) / top * (BOTTOM - TOP), 2)
+    return round(HEIGHT * (1 - max(used, 0.0) / top), 1)
 
 
-def _segments(points: Series, drawn: tuple[Point, ...]) -> tuple[Segment, ...]:
+def _stretches(points: Series, drawn: tuple[Point, ...]) -> tuple[Stretch, ...]:
+    """Runs of points that were measured one after the other, and what joins the runs."""
     gaps = [(later[0] - earlier[0]).total_seconds() for earlier, later in pairwise(points)]
     # With fewer than three gaps there is no usual one to measure against.
     usual = median(gaps) if len(gaps) >= 3 else 0.0
-    ends = zip(pairwise(drawn), gaps, strict=True)
-    return tuple(Segment(start, end, gap <= usual * _GAP_FACTOR) for (start, end), gap in ends)
+    stretches: list[Stretch] = []
+    run = list(drawn[:1])
+    for gap, point in zip(gaps, drawn[1:], strict=True):
+        if gap <= usual * _GAP_FACTOR:
+            run.append(point)
+            continue
+        if len(run) > 1:
+            stretches.append(Stretch(tuple(run), measured=True))
+        stretches.append(Stretch((run[-1], point), measured=False))
+        run = [point]
+    if len(run) > 1:
+        stretches.append(Stretch(tuple(run), measured=True))
+    return tuple(stretches)
 
 
 def _words(points: Series) -> str:
@@ -175,7 +203,7 @@ def _words(points: Series) -> str:
     )
 
 
-def _marks(timed: list[tuple[datetime, str]], axis: _Axis) -> tuple[Mark, ...]:
+def _marks(timed: list[tuple[datetime, str]], axis: Axis) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     labelled = -_LABEL_ROOM
     for time, label in timed[:MAX_MARKS]:

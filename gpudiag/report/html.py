@@ -38,7 +38,6 @@ def _environment() -> Environment:
     )
     environment.globals.update(  # pyright: ignore[reportUnknownMemberType]
         t=text,
-        geometry=chart,
         shares=shares,
         share_words=SHARE_WORDS,
         cap=ROW_CAP,

@@ -197,6 +197,12 @@ def trust_text(entry: KillEntry) -> str:
     return f"{entry.certainty}; {word(checks, entry.identity)}"
 
 
+def common_trust(entries: Sequence[KillEntry]) -> str:
+    """What :func:`trust_text` says of each of them; empty where they differ, or there is only one."""
+    said = {trust_text(entry) for entry in entries}
+    return said.pop() if len(said) == 1 and len(entries) > 1 else ""
+
+
 def fate_text(fate: Fate) -> str:
     """What one step did to one process."""
     head = f"{fate.step}: {word(REACHED_WORDS, fate.reached)} ({fate.certainty})"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from gpudiag.report import chart
+from gpudiag.report.axis import MARGIN, WIDTH
 from gpudiag.report.contract import Event, Report, Sample
 from gpudiag.report.view import View
 from tests.unit.report import sample
@@ -17,7 +20,9 @@ def _report(seconds: list[float], values: list[float], **update: object) -> Repo
         Sample(gpu=sample.GPU, time=(START + timedelta(seconds=at)).isoformat(), used_mib=used)
         for at, used in zip(seconds, values, strict=True)
     )
-    return sample.selfmatch().model_copy(update={"samples": samples, "actions": (), "events": (), **update})
+    return sample.selfmatch().model_copy(
+        update={"samples": samples, "actions": (), "events": (), "looks": (), **update}
+    )
 
 
 def _chart(report: Report) -> chart.Chart:
@@ -33,27 +38,32 @@ def test_no_times_no_chart() -> None:
 
 def test_one_sample_stands_in_the_middle() -> None:
     built = _chart(_report([0], [100]))
-    assert [point.x for point in built.lanes[0].points] == [(chart.LEFT + chart.RIGHT) / 2]
-    assert built.lanes[0].segments == ()
-    assert built.end == ""
+    assert [point.x for point in built.lanes[0].points] == [WIDTH / 2]
+    assert built.lanes[0].stretches == ()
+    assert len(built.ticks) == 1
     assert "the only measurement" in built.lanes[0].words
 
 
 def test_points_lie_in_the_frame_and_more_memory_is_higher() -> None:
-    built = _chart(_report([0, 1, 2], [0, 143771, 70000]))
-    points = built.lanes[0].points
-    assert [point.x for point in points] == [chart.LEFT, (chart.LEFT + chart.RIGHT) / 2, chart.RIGHT]
-    assert (points[0].y, points[1].y) == (chart.BOTTOM, chart.TOP)
-    assert chart.TOP < points[2].y < chart.BOTTOM
+    points = _chart(_report([0, 1, 2], [0, 143771, 70000])).lanes[0].points
+    assert [point.x for point in points] == [WIDTH * MARGIN, WIDTH / 2, WIDTH * (1 - MARGIN)]
+    assert (points[0].y, points[1].y) == (chart.HEIGHT, 0)
+    assert 0 < points[2].y < chart.HEIGHT
+
+
+def test_a_small_share_gets_a_scale_of_its_own() -> None:
+    lane = _chart(_report([0, 1], [0, 5600])).lanes[0]
+    assert lane.top_mib == pytest.approx(5600 / chart.HEADROOM)
+    assert lane.points[1].y == pytest.approx(chart.HEIGHT * (1 - chart.HEADROOM))
 
 
 def test_two_looks_are_joined_by_a_guess() -> None:
-    assert [part.measured for part in _chart(_report([0, 4], [9, 9])).lanes[0].segments] == [False]
+    assert [part.measured for part in _chart(_report([0, 4], [9, 9])).lanes[0].stretches] == [False]
 
 
 def test_a_gap_in_a_series_is_a_guess() -> None:
-    segments = _chart(_report([0, 1, 2, 3, 30, 31], [9, 9, 9, 9, 1, 1])).lanes[0].segments
-    assert [part.measured for part in segments] == [True, True, True, False, True]
+    stretches = _chart(_report([0, 1, 2, 3, 30, 31], [9, 9, 9, 9, 1, 1])).lanes[0].stretches
+    assert [(len(part.points), part.measured) for part in stretches] == [(4, True), (2, False), (2, True)]
 
 
 def test_thinning_keeps_the_extremes() -> None:
@@ -61,7 +71,7 @@ def test_thinning_keeps_the_extremes() -> None:
     values[7777], values[12345] = 143771.0, 0.0
     lane = _chart(_report(list(range(20000)), values)).lanes[0]
     assert len(lane.points) <= chart.MAX_POINTS
-    assert {chart.TOP, chart.BOTTOM} <= {point.y for point in lane.points}
+    assert {0.0, chart.HEIGHT} <= {point.y for point in lane.points}
 
 
 def test_samples_out_of_order_are_sorted() -> None:
@@ -73,7 +83,7 @@ def test_an_action_before_the_samples_widens_the_axis() -> None:
     report = _report([10, 20], [9, 9], actions=sample.selfmatch().actions)
     built = _chart(report)
     assert [mark.label for mark in built.actions] == ["A1"]
-    assert all(chart.LEFT <= mark.x <= chart.RIGHT for mark in built.actions)
+    assert all(0 <= mark.x <= WIDTH for mark in built.actions)
 
 
 def test_events_outside_the_axis_are_not_drawn() -> None:

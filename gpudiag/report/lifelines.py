@@ -1,0 +1,127 @@
+"""One line a process on the report's time axis: since when it ran, what each command did to it, how it ended.
+
+A line is solid where a look shows the process and dashed where it was there before and is missing after: between two
+looks nobody saw the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from gpudiag.report.axis import WIDTH, Axis
+from gpudiag.report.contract import Fate, ProcessRef
+from gpudiag.report.text import parse_time
+from gpudiag.report.view import View
+
+MAX_LINES: Final = 64
+"""Eight GPUs with a worker each and seven others a GPU; more stand in the tree below and in the JSON report."""
+_ENDED_STATES: Final = frozenset("ZX")
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What a command did to the process."""
+
+    x: float
+    hit: bool
+
+
+@dataclass(frozen=True)
+class Lifeline:
+    pid: int
+    name: str
+    depth: int
+    start_x: float
+    seen_x: float
+    """End of the solid part."""
+    end_x: float
+    """End of the dashed part; the same where there is none."""
+    ends: bool
+    """A cross stands at the end; else the process lives on in the newest look."""
+    touches: tuple[Touch, ...]
+    words: str
+    """What the line shows: ``missed by A1; alive at the end``."""
+
+
+@dataclass(frozen=True)
+class _Times:
+    looks: dict[str, datetime]
+    newest: dict[str, datetime]
+    """Of each host."""
+    actions: dict[str, datetime]
+    exits: dict[str, datetime]
+
+
+def build(view: View, axis: Axis) -> tuple[Lifeline, ...]:
+    """Members of the families, parents first; those of families with something to kill before the others."""
+    times = _times(view)
+    planned = {entry.process for entry in view.report.plan.kill}
+    families = sorted(view.report.families, key=lambda family: not planned.intersection(family.members))
+    members = (member for family in families for member in view.members(family))
+    lines = (_line(member.process, member.depth, times, axis) for member in members)
+    return tuple(islice((line for line in lines if line is not None), MAX_LINES))
+
+
+def _times(view: View) -> _Times:
+    report = view.report
+    looks = {look.id: time for look in report.looks if (time := parse_time(look.time)) is not None}
+    newest: dict[str, datetime] = {}
+    for look in report.looks:
+        if look.id in looks:
+            newest[look.host] = max(looks[look.id], newest.get(look.host, looks[look.id]))
+    actions = {action.id: time for action in report.actions if (time := parse_time(action.time)) is not None}
+    exits = {
+        event.process: time
+        for event in report.events
+        if event.kind == "exit" and event.process is not None and (time := parse_time(event.time)) is not None
+    }
+    return _Times(looks, newest, actions, exits)
+
+
+def _line(process: ProcessRef, depth: int, times: _Times, axis: Axis) -> Lifeline | None:
+    seen = times.looks.get(process.last_seen or "")
+    if seen is None:
+        return None
+    start = parse_time(process.start_time)
+    newest = times.newest.get(process.host, seen)
+    exited = times.exits.get(process.id)
+    last = exited or seen
+    gone = exited is not None or seen < newest or (process.state or "")[:1] in _ENDED_STATES
+    until = last if exited is not None or not gone else min((t for t in times.looks.values() if t > seen), default=seen)
+    return Lifeline(
+        pid=process.pid,
+        name=process.name or "",
+        depth=depth,
+        start_x=axis.x(start) if start is not None else 0.0,
+        seen_x=axis.x(last) if gone else WIDTH,
+        end_x=axis.x(until) if gone else WIDTH,
+        ends=gone,
+        touches=_touches(process.fate, times, axis),
+        words=_words(process, gone=gone, exited=exited is not None),
+    )
+
+
+def _touches(fates: tuple[Fate, ...], times: _Times, axis: Axis) -> tuple[Touch, ...]:
+    """One a command: it counts as hit if any of its steps hit."""
+    reached: dict[str, bool] = {}
+    for fate in fates:
+        action = fate.step.partition(".")[0]
+        if action in times.actions and fate.reached != "unknown":
+            reached[action] = reached.get(action, False) or fate.reached == "yes"
+    return tuple(Touch(axis.x(times.actions[action]), hit) for action, hit in reached.items())
+
+
+def _words(process: ProcessRef, *, gone: bool, exited: bool) -> str:
+    hits = dict.fromkeys(fate.step for fate in process.fate if fate.reached == "yes")
+    misses = dict.fromkeys(fate.step.partition(".")[0] for fate in process.fate if fate.reached == "no")
+    touched = f"hit by {', '.join(hits)}" if hits else f"missed by {', '.join(misses)}" if misses else ""
+    if not gone:
+        end = "alive at the end"
+    elif exited:
+        end = "exit traced"
+    else:
+        end = "ended, a zombie" if (process.state or "")[:1] in _ENDED_STATES else "gone at the end"
+    return "; ".join(part for part in (touched, end) if part)
