@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Callable
 
 _FALLBACKS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
@@ -22,8 +21,10 @@ def find_tool(name: str) -> str | None:
 
 
 def load_nvml() -> Any:
-    """The module ``pynvml``; ``ImportError`` where it is not installed. Called in a child process only."""
-    return import_module("pynvml")
+    """NVML, initialised; ``NvmlError`` where it cannot be had. Called in a child process only: it may never return."""
+    from gpudiag.collect.libnvml import Library
+
+    return Library()
 
 
 def tool_environment() -> Mapping[str, str]:
