@@ -35,11 +35,14 @@ class Answer:
 def ask(
     machine: Machine, argv: Sequence[str], deadline_s: float, started: Callable[[int], None], answer: Answer
 ) -> Iterator[str]:
-    """The lines of standard output. ``started`` is told the PID."""
+    """Start it and give the lines of its standard output, which are to be read. ``started`` is told the PID.
+
+    It runs from the call on, so that several can be asked at once.
+    """
     path = machine.tool(argv[0])
     if path is None:
         answer.because = f"{argv[0]} is not installed"
-        return
+        return iter(())
     try:
         child = subprocess.Popen(
             [path, *argv[1:]],
@@ -50,16 +53,22 @@ def ask(
         )
     except OSError as error:
         answer.because = f"{argv[0]} cannot be started: {error.strerror}"
-        return
+        return iter(())
     started(child.pid)
+    return _answered(child, argv[0], time.monotonic() + deadline_s, deadline_s, answer)
+
+
+def _answered(
+    child: subprocess.Popen[bytes], name: str, end: float, deadline_s: float, answer: Answer
+) -> Iterator[str]:
     pipe = child.stdout
     if pipe is None:
         return
     try:
-        yield from _lines(pipe.fileno(), time.monotonic() + deadline_s, answer)
+        yield from _lines(pipe.fileno(), end, answer)
     finally:
         pipe.close()
-        _end(child, argv[0], deadline_s, answer)
+        _end(child, name, deadline_s, answer)
 
 
 def _lines(pipe: int, end: float, answer: Answer) -> Iterator[str]:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from gpudiag.collect.nvml import LISTS
 from gpudiag.collect.runner import Job
 
 _MIB = 1 << 20
-_ROW = re.compile(rb'^,?"(\d{1,9})": ', re.MULTILINE)
+_LISTS = ("Compute", "Graphics", "MPSCompute")
+_ROW = re.compile(r'^,?"(\d{1,9})": ', re.MULTILINE)
 
 
 def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
@@ -39,14 +39,13 @@ def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
     return found
 
 
-def written_pids(jobs: Iterable[Job]) -> tuple[int, ...]:
+def written_pids(text: str) -> tuple[int, ...]:
     """PIDs of the rows of ``proc.json``."""
-    texts = [job.text for job in jobs if job.source.member == "proc.json"]
-    return tuple(dict.fromkeys(int(number) for text in texts for number in _ROW.findall(text)))
+    return tuple(dict.fromkeys(int(number) for number in _ROW.findall(text)))
 
 
 def _bookings(gpu: dict[str, object]) -> Iterator[tuple[int, int]]:
-    for kind in LISTS:
+    for kind in _LISTS:
         rows = gpu.get(kind)
         for row in cast("list[list[object]]", rows) if isinstance(rows, list) else ():
             if len(row) > 1 and isinstance(row[0], int):

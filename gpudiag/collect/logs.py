@@ -34,13 +34,10 @@ class LogFile:
     opened: str
 
 
-def sources(machine: Machine, interest: Sequence[int], given: Sequence[str], keepers: Keepers) -> list[Source]:
-    """One for each log, numbered: ``server-1.log``."""
-    files = [LogFile(path, path) for path in given] if given else written_by(machine.proc, interest)
-    if not given:
-        files += container_logs(keepers)
+def sources(machine: Machine, files: Sequence[LogFile], keepers: Keepers | None = None) -> list[Source]:
+    """One for each log, numbered: ``server-1.log``. ``keepers``: their journals, too."""
     found = [(f"tail -c {TAIL} {shlex.quote(file.shown)}", _from_file(file)) for file in files[:_FILES_CAP]]
-    if not given:
+    if keepers is not None:
         found += [(" ".join(argv), _from_journal(machine, argv)) for argv in _journals(keepers)]
     return [
         Source("server log", f"server-{number}.log", _DEADLINE_S, produce=produce, command=command)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
+from typing import Callable
 
-from gpudiag.collect import nvml, processes
+from gpudiag.collect.child import heard
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Source
+from gpudiag.collect.source import Out, Source
 
 PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
 _QUERIES = (
@@ -31,6 +33,12 @@ GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in _QUERIES))
 """Sources that ask the driver."""
 _TOOL_DEADLINE_S = 5.0
 _PROC_DEADLINE_S = 15.0
+NVML_FIRST_S = 0.5
+"""How long the processes wait for NVML's list of PIDs."""
+_TOLD_LATE_S = 1.0
+"""The collector has other things to do, too."""
+_TOLD_CAP = 5000
+"""PIDs; the line must fit into a pipe."""
 
 
 def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
@@ -41,7 +49,7 @@ def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
             "NVML",
             NVML_MEMBER,
             gpu_deadline_s,
-            produce=lambda out: nvml.look(machine, out),
+            produce=lambda out: _nvml(machine, out),
             evidence="gpu memory",
         )
     ]
@@ -52,16 +60,45 @@ def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
     return sources
 
 
-def process_source(machine: Machine, own: Iterable[int], booked: Iterable[int]) -> Source:
-    """The part that is better read when NVML has answered: it knows PIDs that no descriptor shows."""
-    pids, named = tuple(own), tuple(booked)
+def process_source(machine: Machine, then: Callable[[str], Sequence[Source]] | None = None) -> Source:
+    """It looks at everybody at once, and then waits to be told (``told``) what only the collector knows."""
     return Source(
         "processes",
         "proc.json",
         _PROC_DEADLINE_S,
-        produce=lambda out: processes.produce(machine, out, (*pids, os.getpid()), named),
+        produce=lambda out: _processes(machine, out),
         evidence="open handles",
+        listens=True,
+        then=then,
     )
+
+
+def told(own: Iterable[int], booked: Iterable[int]) -> str:
+    """The line for ``process_source``. ``own``: the collector's processes. ``booked``: PIDs in NVML's lists; it knows
+    some that no descriptor shows.
+    """
+    return json.dumps([list(own)[:_TOLD_CAP], list(booked)[:_TOLD_CAP]])
+
+
+# What a child does is imported in the child: there it costs nobody else time.
+
+
+def _nvml(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import nvml
+
+    nvml.look(machine, out)
+
+
+def _processes(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import processes
+
+    processes.produce(machine, out, _told)
+
+
+def _told() -> tuple[Sequence[int], Sequence[int]]:
+    line = heard(NVML_FIRST_S + _TOLD_LATE_S)
+    own, booked = json.loads(line) if line else ((), ())
+    return (*own, os.getpid(), os.getppid()), booked
 
 
 def series_source(machine: Machine, duration_s: float, every_s: float) -> Source:
@@ -70,8 +107,14 @@ def series_source(machine: Machine, duration_s: float, every_s: float) -> Source
         "memory over time",
         "nvml-series.json",
         duration_s + 2,
-        produce=lambda out: nvml.series(machine, out, duration_s, every_s),
+        produce=lambda out: _series(machine, out, duration_s, every_s),
     )
+
+
+def _series(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
+    from gpudiag.collect import nvml
+
+    nvml.series(machine, out, duration_s, every_s)
 
 
 def _tool(command: str, member: str, deadline_s: float, name: str, path: str | None, evidence: str | None) -> Source:

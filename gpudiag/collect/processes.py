@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Callable, cast
 
 from gpudiag.collect.guarded import guarded
 from gpudiag.collect.machine import Machine
@@ -52,18 +52,20 @@ class Seen:
         return _KTHREADD in (self.pid, self.ppid)
 
 
-def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int]) -> None:
-    """Write the rows. ``own``: the collector's processes, no relatives of anybody. ``booked``: PIDs in NVML's lists."""
+def produce(machine: Machine, out: Out, told: Callable[[], tuple[Iterable[int], Iterable[int]]]) -> None:
+    """Write the rows. ``told`` is asked when everybody was looked at: for the collector's own processes, which are no
+    relatives of anybody, and for the PIDs in NVML's lists.
+    """
     begun = time.monotonic()
     folder = machine.proc
     hung: set[int] = set()
     seen = {item.pid: item for item in _scan(folder, out, hung)}
     mapped = dict(_mapped(folder, [item.pid for item in seen.values() if item.memory], out))
     hung |= {pid for pid, held in mapped.items() if held is None}
-    own = set(own)
+    own, booked = map(set, told())
     seeds = {pid for pid, item in seen.items() if item.devices or (item.state in "ZD" and not item.kernel)}
     seeds |= {pid for pid, held in mapped.items() if held or held is None}
-    seeds |= seen.keys() & set(booked)
+    seeds |= seen.keys() & booked
     chosen = choose(seen, seeds - own)
     out.line("{")
     separator = ""
@@ -74,7 +76,7 @@ def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int
         out.line(f'{separator}"{pid}": {json.dumps(record)}')
         separator = ","
     denied = sum(1 for item in seen.values() if item.denied and item.memory and item.pid not in own)
-    told = {
+    summary = {
         "processes": len(seen),
         "denied": denied,
         "did_not_return": sorted(hung),
@@ -82,7 +84,7 @@ def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int
         "not_written": max(0, len(chosen) - INTEREST_CAP),
         "seconds": round(time.monotonic() - begun, 3),
     }
-    out.line(f'{separator}"scan": {json.dumps(told)}')
+    out.line(f'{separator}"scan": {json.dumps(summary)}')
     out.line("}")
     if denied:
         raise Ended("denied", f"{denied} of {len(seen)} processes could not be looked into without root")

@@ -19,8 +19,6 @@ from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import Secrets
 from gpudiag.collect.source import Context, Source
 
-_NVML_FIRST_S = 0.5
-"""How long the processes wait for NVML's list of PIDs."""
 _STUCK_DEADLINE_S = 2.0
 """For GPU sources of a look when those of the one before did not come back: each more is one more that hangs."""
 _LOOKS_CAP = 99
@@ -111,22 +109,36 @@ def _looks(
             runner.run(until=begun + number * step)
         stuck = any(job.outcome == "timed_out" for job in shown if job.source.member in look.GPU_MEMBERS)
         patience = min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
-        shown += _look(name, machine, runner, patience)
+        processes = look.process_source(machine, None if number else _around(options, machine))
+        jobs = [runner.start(source, name) for source in (*look.first_sources(machine, patience), processes)]
         if number == 0:
-            interest = figures.written_pids(shown)
-            context = Context(machine, interest, options.kills, options.logs, options.history)
+            context = Context(machine, options.kills, options.logs, options.history)
             for source in extras(context):
                 runner.start(source)
+        shown += _ended(jobs, runner)
     runner.run()
     return shown
 
 
-def _look(name: str, machine: Machine, runner: Runner, gpu_deadline_s: float) -> list[Job]:
-    jobs = [runner.start(source, name) for source in look.first_sources(machine, gpu_deadline_s)]
+def _around(options: Options, machine: Machine) -> Callable[[str], Sequence[Source]]:
+    """What is asked when the processes of interest are known."""
+
+    def sources(text: str) -> Sequence[Source]:
+        from gpudiag.collect import around
+
+        interest = figures.written_pids(text)
+        return [around.source(machine, interest, logs=not options.logs)] if interest else []
+
+    return sources
+
+
+def _ended(jobs: list[Job], runner: Runner) -> list[Job]:
+    """See a look to its end."""
     asked = [job for job in jobs if job.source.member == look.NVML_MEMBER]
-    runner.run(asked, until=time.monotonic() + _NVML_FIRST_S)
-    own = (os.getpid(), *runner.pids)
-    jobs.append(runner.start(look.process_source(machine, own, figures.booked_mib(asked)), name))
+    runner.run(asked, until=time.monotonic() + look.NVML_FIRST_S)
+    for job in jobs:
+        if job.source.listens:
+            runner.tell(job, look.told((os.getpid(), *runner.pids), figures.booked_mib(asked)))
     runner.run(jobs)
     return jobs
 

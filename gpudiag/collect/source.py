@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Callable, Protocol
 
@@ -40,6 +40,10 @@ class Source:
     """Class of evidence in the report's words (``open handles``), if the source is the whole of a class."""
     absent: str | None = None
     """Why there is nothing to read (``nvidia-smi is not installed``): it is not run, its outcome is ``absent``."""
+    listens: bool = False
+    """``produce`` waits for a line from the collector (``child.heard``, ``Runner.tell``)."""
+    then: Callable[[str], Sequence[Source]] | None = None
+    """Sources that are started when it has ended, made from what it wrote."""
 
 
 class Ended(Exception):  # noqa: N818 - reads as a sentence where it is raised
@@ -65,11 +69,9 @@ def from_lines(lines: Callable[[], Iterable[str]]) -> Callable[[Out], None]:
 
 @dataclass(frozen=True)
 class Context:
-    """What a source that is not part of a look may start from."""
+    """What sources that are not part of a look may start from."""
 
     machine: Machine
-    interest: tuple[int, ...] = ()
-    """PIDs that hold or may hold a device, and their relatives, as the first look found them."""
     kills: tuple[tuple[str, str | None], ...] = ()
     """Stated kill commands with their times (RFC 3339), in order: ``--kill`` and ``--at``."""
     logs: tuple[str, ...] = ()

@@ -60,13 +60,6 @@ SHAPES = re.compile(
     r"|AIza[\w-]{35}|nvapi-[\w-]{20,200}|npm_[A-Za-z0-9]{30,60}|dckr_pat_[\w-]{20,60}|r8_[A-Za-z0-9]{30,60}"
     r")"
 )
-HINT = re.compile(
-    r"key|token|secret|pass|pwd|credential|bearer|auth|pat\b|sig|code=|://|hf_|sk-|gh[pousr]_|github_pat|glpat|AKIA"
-    r"|ASIA|eyJ|xox|xapp-|AIza|nvapi-|npm_|dckr|r8_|mysql|mariadb|redis|mongo|curl|login|ldap|sqlcmd|smbclient",
-    re.IGNORECASE,
-)
-"""A text without any of these holds nothing that is looked for."""
-
 _ATTACHED, _EITHER = rf"-p(?={_BARE})", rf"(?:{_BREAK}{{1,8}}|=)?"
 _PROGRAMS = (
     (r"(?:mysql|mariadb)(?:dump|admin|import|check|show|-dump|-admin)?", _ATTACHED),

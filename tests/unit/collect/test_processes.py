@@ -20,7 +20,7 @@ CONTAINER = "/docker/5c1d"
 def scan(root: Path, own: tuple[int, ...] = (), booked: tuple[int, ...] = ()) -> dict[str, Any]:
     out = Rows()
     try:
-        processes.produce(machine(root), out, own, booked)
+        processes.produce(machine(root), out, lambda: (own, booked))
     except Ended as end:
         return {**json.loads("\n".join(out.rows)), "ended": (end.outcome, end.because)}
     return json.loads("\n".join(out.rows))

@@ -1,0 +1,12 @@
+"""Whether a text can hold a secret at all. Apart from the patterns, whose compilation costs a moment."""
+
+from __future__ import annotations
+
+import re
+
+HINT = re.compile(
+    r"key|token|secret|pass|pwd|credential|bearer|auth|pat\b|sig|code=|://|hf_|sk-|gh[pousr]_|github_pat|glpat|AKIA"
+    r"|ASIA|eyJ|xox|xapp-|AIza|nvapi-|npm_|dckr|r8_|mysql|mariadb|redis|mongo|curl|login|ldap|sqlcmd|smbclient",
+    re.IGNORECASE,
+)
+"""A text without any of these holds nothing that is looked for."""
