@@ -7,7 +7,6 @@ import selectors
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Callable
 
 from gpudiag.collect.machine import Machine, tool_environment
@@ -17,14 +16,14 @@ _BYTES_CAP = 16 << 20
 """Output of one program that is read; the newest lines are asked for, so that it is rarely reached."""
 
 
-@dataclass
 class Answer:
     """How a program ended; filled while its lines are read."""
 
-    because: str | None = None
-    """Why there is no answer, or not all of it: ``not installed``, ``no end within 2 s``."""
-    exit_code: int | None = None
-    """``None``: it did not end in time, or was not started."""
+    def __init__(self) -> None:
+        self.because: str | None = None
+        """Why there is no answer, or not all of it: ``not installed``, ``no end within 2 s``."""
+        self.exit_code: int | None = None
+        """``None``: it did not end in time, or was not started."""
 
     @property
     def good(self) -> bool:

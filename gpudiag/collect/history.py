@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from gpudiag.collect.issued import Issued
 from gpudiag.collect.tails import TAIL, tail
@@ -46,8 +46,7 @@ _LINES_OF_ONE = 200
 _USERS_CAP = 200
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(NamedTuple):
     """A user whose history may be read."""
 
     user: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.groups import Keepers
@@ -25,8 +24,7 @@ _ROTATED_BELOW = 65536
 """A log shorter than this was perhaps just begun, so that what matters is in the one before it."""
 
 
-@dataclass(frozen=True)
-class LogFile:
+class LogFile(NamedTuple):
     """A log and the path by which it can be opened here."""
 
     shown: str

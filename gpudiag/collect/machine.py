@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 _FALLBACKS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
 """Searched behind PATH: the driver's container hook, and what a root shell of su leaves out."""
@@ -32,13 +31,12 @@ def tool_environment() -> Mapping[str, str]:
     return {**os.environ, "LC_ALL": "C", "LANG": "C", "PAGER": "cat", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """Where its parts are found."""
 
     proc: str = "/proc"
     dev: str = "/dev"
     tool: Callable[[str], str | None] = find_tool
     nvml: Callable[[], Any] = load_nvml
-    root: bool = field(default_factory=lambda: os.geteuid() == 0)
+    root: bool = os.geteuid() == 0
     """The collector has root's rights."""

@@ -6,8 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Callable, cast
+from typing import Callable, NamedTuple, cast
 
 from gpudiag.collect.guarded import guarded
 from gpudiag.collect.machine import Machine
@@ -28,8 +27,7 @@ _STATE, _PPID, _PGRP, _SESSION, _VSIZE = 0, 1, 2, 3, 20
 _KTHREADD = 2
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What decides whether a process is of interest."""
 
     pid: int

@@ -6,9 +6,8 @@ import os
 import pwd
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from gpudiag import __version__
 from gpudiag.bundle.format import Clocks, Start
@@ -24,8 +23,7 @@ _STUCK_DEADLINE_S = 2.0
 _LOOKS_CAP = 99
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What a person has asked for."""
 
     path: Path
@@ -51,8 +49,7 @@ class Options:
         return tuple(f"look-{number:0{width}d}" for number in range(1, count + 1))
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What came of it."""
 
     path: Path

@@ -11,7 +11,6 @@ import selectors
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Callable, cast
 
 from gpudiag.bundle.format import OUTCOME_VALUES
@@ -33,36 +32,36 @@ _KEPT = 1 << 20
 """Bytes of a source that the collector remembers for its own use."""
 
 
-@dataclass
 class Job:
     """A source while it runs, and how it ended."""
 
-    source: Source
-    member: str
-    pid: int | None
-    """``None``: it was not run."""
-    started_ns: int
-    begun: float
-    """``time.monotonic``, as all of the following."""
-    writer: SourceWriter | None
-    secrets: Secrets | None = None
-    """``None``: they stay in."""
-    pids: list[int] = field(default_factory=lambda: list[int]())
-    pipe: int | None = None
-    ear: int | None = None
-    """Where the line goes that the source waits for."""
-    pending: bytes = b""
-    status: int | None = None
-    """As ``waitpid`` gives it."""
-    exited: float | None = None
-    told: tuple[str, str | None, int | None] | None = None
-    """Outcome, reason and exit code, by the child's own word."""
-    outcome: str | None = None
-    """``None`` while it runs."""
-    because: str | None = None
-    exit_code: int | None = None
-    text: bytearray = field(default_factory=bytearray)
-    """The beginning of what it wrote."""
+    def __init__(self, source: Source, member: str, writer: SourceWriter | None) -> None:
+        self.source = source
+        self.member = member
+        self.writer = writer
+        self.started_ns = time.time_ns()
+        self.begun = time.monotonic()
+        self.pid: int | None = None
+        """``None``: it was not run."""
+        self.secrets: Secrets | None = None
+        """``None``: they stay in."""
+        self.pids: list[int] = []
+        self.pipe: int | None = None
+        self.ear: int | None = None
+        """Where the line goes that the source waits for."""
+        self.pending = b""
+        self.status: int | None = None
+        """As ``waitpid`` gives it."""
+        self.exited: float | None = None
+        """``time.monotonic``."""
+        self.told: tuple[str, str | None, int | None] | None = None
+        """Outcome, reason and exit code, by the child's own word."""
+        self.outcome: str | None = None
+        """``None`` while it runs."""
+        self.because: str | None = None
+        self.exit_code: int | None = None
+        self.text = bytearray()
+        """The beginning of what it wrote."""
 
     @property
     def ended(self) -> bool:
@@ -97,7 +96,7 @@ class Runner:
     def start(self, source: Source, folder: str | None = None) -> Job:
         """Start a source; ``folder`` is the look that it is part of."""
         member = source.member if folder is None else f"{folder}/{source.member}"
-        job = Job(source, member, None, time.time_ns(), time.monotonic(), self._bundle.source(member))
+        job = Job(source, member, self._bundle.source(member))
         if source.absent is not None:
             self._end(job, "absent", source.absent)
             return job

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Callable, Protocol
+from typing import Callable, NamedTuple, Protocol
 
 from gpudiag.collect.machine import Machine
 
@@ -19,8 +18,8 @@ class Out(Protocol):
         """The child has started a process of its own, so that no rule takes it for somebody's."""
 
 
-@dataclass(frozen=True)
-class Source:
+# Named tuples in place of data classes: the module of those loads others that take longer than looking at a GPU.
+class Source(NamedTuple):
     """A source of a bundle. ``produce`` and ``argv``: exactly one of them is given."""
 
     name: str
@@ -67,8 +66,7 @@ def from_lines(lines: Callable[[], Iterable[str]]) -> Callable[[Out], None]:
     return produce
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What sources that are not part of a look may start from."""
 
     machine: Machine

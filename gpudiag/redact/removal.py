@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from gpudiag.redact.hint import HINT
 from gpudiag.redact.names import is_secret
@@ -17,13 +18,13 @@ from gpudiag.redact.patterns import (
     HEADER,
     NAMED_VALUE,
     OPTION,
-    PROGRAM_WORDS,
     PROGRAMS,
     QUERY,
     REACH,
     REDACTED,
     SHAPES,
     URL,
+    Program,
 )
 
 OPTION_VALUE, ASSIGNED, AUTHORIZATION, URL_CREDENTIALS, TOKEN = (
@@ -82,13 +83,17 @@ class Removal:
         """A command line, a line of a tool's table, of JSON, or of a log."""
         if not HINT.search(text):
             return text
-        text = HEADER.sub(lambda match: self._value(match, AUTHORIZATION), text)
-        text = BEARER.sub(lambda match: self._value(match, AUTHORIZATION), text)
-        text = URL.sub(lambda match: self._whole(match, URL_CREDENTIALS), text)
-        text = QUERY.sub(lambda match: self._whole(match, URL_CREDENTIALS), text)
+        for pattern, kind in ((HEADER, AUTHORIZATION), (BEARER, AUTHORIZATION)):
+            if pattern.may_match(text.casefold()):
+                text = pattern.compiled.sub(partial(self._value, kind=kind), text)
+        for pattern, kind in ((URL, URL_CREDENTIALS), (QUERY, URL_CREDENTIALS)):
+            if pattern.may_match(text.casefold()):
+                text = pattern.compiled.sub(partial(self._whole, kind=kind), text)
         text = self._named(text)
         text = self._short(text)
-        return SHAPES.sub(lambda match: self._removed(match[0], TOKEN), text)
+        if SHAPES.may_match(text.casefold()):
+            text = SHAPES.compiled.sub(lambda match: self._removed(match[0], TOKEN), text)
+        return text
 
     def _word(self, word: str) -> str:
         """One argument: an assignment goes to its end, blanks and quotes included."""
@@ -101,11 +106,13 @@ class Removal:
     def _named(self, text: str) -> str:
         """Values behind names. Behind a name that announces nothing the search goes on at once."""
         for pattern, kind in ((ASSIGNMENT, ASSIGNED), (OPTION, OPTION_VALUE)):
+            if not pattern.may_match(text.casefold()):
+                continue
             pieces: list[str] = []
             begin = position = 0
-            while (name := pattern.search(text, position)) is not None:
+            while (name := pattern.compiled.search(text, position)) is not None:
                 position = name.end()
-                value = NAMED_VALUE.match(text, position) if is_secret(name["name"]) else None
+                value = NAMED_VALUE.compiled.match(text, position) if is_secret(name["name"]) else None
                 if value is None or not _is_value(name, value["value"], kind):
                     continue
                 pieces += (text[begin:position], self._taken(value["value"], kind))
@@ -123,14 +130,22 @@ class Removal:
         return position
 
     def _short(self, text: str) -> str:
-        for program, option in PROGRAMS:
-            found = program.search(text)
-            while found is not None:
-                end = END_OF_COMMAND.search(text, found.end(), found.end() + REACH)
-                stop = end.start() if end is not None else min(len(text), found.end() + REACH)
-                region = option.sub(lambda match: self._value(match, OPTION_VALUE), text[found.end() : stop])
-                text = text[: found.end()] + region + text[stop:]
-                found = program.search(text, found.end() + len(region))
+        folded = text.casefold()
+        for program in PROGRAMS:
+            if program.in_text.may_match(folded):
+                text = self._short_of(program, text)
+        return text
+
+    def _short_of(self, program: Program, text: str) -> str:
+        search = program.in_text.compiled.search
+        found = search(text)
+        while found is not None:
+            end = END_OF_COMMAND.search(text, found.end(), found.end() + REACH)
+            stop = end.start() if end is not None else min(len(text), found.end() + REACH)
+            replaced = partial(self._value, kind=OPTION_VALUE)
+            region = program.option_in_text.compiled.sub(replaced, text[found.end() : stop])
+            text = text[: found.end()] + region + text[stop:]
+            found = search(text, found.end() + len(region))
         return text
 
     def _value(self, match: re.Match[str], kind: str) -> str:
@@ -177,4 +192,7 @@ def _short_options(words: Sequence[str], position: int) -> list[re.Pattern[str]]
     """Options of the program that this word names, if it names one."""
     word = words[position].rpartition("/")[2]
     pair = f"{word} {words[position + 1]}" if position + 1 < len(words) else word
-    return [option for program, option in PROGRAM_WORDS if program.match(word) or program.match(pair)]
+    folded = pair.casefold()
+    named = [program for program in PROGRAMS if program.word.may_match(folded)]
+    found = [p for p in named if p.word.compiled.match(word) or p.word.compiled.match(pair)]
+    return [program.option_word.compiled for program in found]
