@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
-import subprocess
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from typing import Callable
@@ -14,6 +14,9 @@ from gpudiag.collect.machine import Machine, tool_environment
 _CHUNK = 1 << 16
 _BYTES_CAP = 16 << 20
 """Output of one program that is read; the newest lines are asked for, so that it is rarely reached."""
+_ENDING_S = 0.2
+"""How long a program may take to end after it has closed its output."""
+_POLL_S = 0.0005
 
 
 class Answer:
@@ -42,32 +45,31 @@ def ask(
     if path is None:
         answer.because = f"{argv[0]} is not installed"
         return iter(())
+    reading, writing = os.pipe()
+    # All other descriptors of ours are closed by the exec.
+    places = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writing, 1),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    )
     try:
-        child = subprocess.Popen(
-            [path, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=dict(tool_environment()),
-        )
+        pid = os.posix_spawn(path, (path, *argv[1:]), tool_environment(), file_actions=places)
     except OSError as error:
+        os.close(reading)
         answer.because = f"{argv[0]} cannot be started: {error.strerror}"
         return iter(())
-    started(child.pid)
-    return _answered(child, argv[0], time.monotonic() + deadline_s, deadline_s, answer)
-
-
-def _answered(
-    child: subprocess.Popen[bytes], name: str, end: float, deadline_s: float, answer: Answer
-) -> Iterator[str]:
-    pipe = child.stdout
-    if pipe is None:
-        return
-    try:
-        yield from _lines(pipe.fileno(), end, answer)
     finally:
-        pipe.close()
-        _end(child, name, deadline_s, answer)
+        os.close(writing)
+    started(pid)
+    return _answered(pid, reading, argv[0], time.monotonic() + deadline_s, deadline_s, answer)
+
+
+def _answered(pid: int, pipe: int, name: str, end: float, deadline_s: float, answer: Answer) -> Iterator[str]:
+    try:
+        yield from _lines(pipe, end, answer)
+    finally:
+        os.close(pipe)
+        _end(pid, name, deadline_s, answer)
 
 
 def _lines(pipe: int, end: float, answer: Answer) -> Iterator[str]:
@@ -92,15 +94,21 @@ def _lines(pipe: int, end: float, answer: Answer) -> Iterator[str]:
         yield pending.decode("utf-8", "surrogateescape")
 
 
-def _end(child: subprocess.Popen[bytes], name: str, deadline_s: float, answer: Answer) -> None:
-    """Its exit code if it has ended; a program that is late is killed and left."""
-    try:
-        answer.exit_code = child.wait(0.2)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        # It may hang in the kernel. Nobody waits for it, and the interpreter need not complain about that.
-        child.returncode = -9
-        if answer.because in (None, "late"):
-            answer.because = f"{name} did not end within {deadline_s:g} s"
-    if answer.because == "late":
+def _end(pid: int, name: str, deadline_s: float, answer: Answer) -> None:
+    """Its exit code if it has ended; a program that is late is killed and left: it may hang in the kernel."""
+    answer.exit_code = _exit_code(pid, _ENDING_S)
+    if answer.exit_code is None:
+        os.kill(pid, signal.SIGKILL)
+    if answer.because == "late" or (answer.exit_code is None and answer.because is None):
         answer.because = f"{name} did not end within {deadline_s:g} s"
+
+
+def _exit_code(pid: int, seconds: float) -> int | None:
+    end = time.monotonic() + seconds
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_POLL_S)

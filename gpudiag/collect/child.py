@@ -96,8 +96,7 @@ def _descriptors(writing: int, listening: int | None, *, tool: bool) -> None:
     for number in (1, 2):
         os.dup2(pipe if tool else null, number)
     os.dup2(pipe, _PIPE)
-    if tool:
-        os.set_inheritable(_PIPE, False)
+    os.set_inheritable(_PIPE, False)
     close_all_but(range(_PIPE + 1))
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Callable
 
 from gpudiag.collect.child import heard
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Out, Source
+from gpudiag.collect.source import Following, Out, Source
 
 PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
 _QUERIES = (
     ("nvidia-smi.txt", "nvidia-smi", None),
+    (
+        "query-apps.csv",
+        "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
+        "compute processes",
+    ),
+)
+_MORE_QUERIES = (
     (
         "query-gpu.csv",
         "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,driver_version,memory.total,memory.reserved,"
@@ -21,15 +27,10 @@ _QUERIES = (
         "--format=csv",
         "gpu memory",
     ),
-    (
-        "query-apps.csv",
-        "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
-        "compute processes",
-    ),
     ("q.xml", "nvidia-smi -q -x", None),
 )
 NVML_MEMBER = "nvml.json"
-GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in _QUERIES))
+GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in (*_QUERIES, *_MORE_QUERIES)))
 """Sources that ask the driver."""
 _TOOL_DEADLINE_S = 5.0
 _PROC_DEADLINE_S = 15.0
@@ -43,24 +44,35 @@ _TOLD_CAP = 5000
 
 def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
     """What can be read at once."""
-    smi = machine.tool("nvidia-smi")
-    sources = [
+    return [
         Source(
             "NVML",
             NVML_MEMBER,
             gpu_deadline_s,
             produce=lambda out: _nvml(machine, out),
             evidence="gpu memory",
-        )
+        ),
+        *_asked(machine, _QUERIES, gpu_deadline_s),
+        _tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"),
+        _fuser(machine),
     ]
-    for member, command, evidence in _QUERIES:
-        sources.append(_tool(command, member, gpu_deadline_s, "nvidia-smi", smi, evidence))
-    sources.append(_tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"))
-    sources.append(_fuser(machine))
-    return sources
 
 
-def process_source(machine: Machine, then: Callable[[str], Sequence[Source]] | None = None) -> Source:
+def more_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
+    """What NVML tells, too, and faster. Each call of nvidia-smi starts the driver's library anew and waits for the
+    others, so a quick look has these where NVML has not answered only.
+    """
+    return _asked(machine, _MORE_QUERIES, gpu_deadline_s)
+
+
+def _asked(machine: Machine, queries: Iterable[tuple[str, str, str | None]], gpu_deadline_s: float) -> list[Source]:
+    smi = machine.tool("nvidia-smi")
+    return [
+        _tool(command, member, gpu_deadline_s, "nvidia-smi", smi, evidence) for member, command, evidence in queries
+    ]
+
+
+def process_source(machine: Machine, then: Following | None = None) -> Source:
     """It looks at everybody at once, and then waits to be told (``told``) what only the collector knows."""
     return Source(
         "processes",

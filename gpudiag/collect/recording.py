@@ -16,7 +16,7 @@ from gpudiag.collect import figures, look
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import Secrets
-from gpudiag.collect.source import Context, Source
+from gpudiag.collect.source import Context, Following, Source
 
 _STUCK_DEADLINE_S = 2.0
 """For GPU sources of a look when those of the one before did not come back: each more is one more that hangs."""
@@ -40,6 +40,11 @@ class Options(NamedTuple):
     kills: tuple[tuple[str, str | None], ...] = ()
     logs: tuple[str, ...] = ()
     history: tuple[str, ...] | None = None
+
+    @property
+    def quick(self) -> bool:
+        """One look, with the fewest questions."""
+        return self.duration_s <= 0
 
     def looks(self) -> tuple[str, ...]:
         """Names of the looks, which sort in their order."""
@@ -107,17 +112,23 @@ def _looks(
         stuck = any(job.outcome == "timed_out" for job in shown if job.source.member in look.GPU_MEMBERS)
         patience = min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
         processes = look.process_source(machine, None if number else _around(options, machine))
-        jobs = [runner.start(source, name) for source in (*look.first_sources(machine, patience), processes)]
+        sources = [*look.first_sources(machine, patience), processes]
+        more = look.more_sources(machine, patience)
+        jobs = [runner.start(source, name) for source in (sources if options.quick else [*sources, *more])]
         if number == 0:
             context = Context(machine, options.kills, options.logs, options.history)
             for source in extras(context):
                 runner.start(source)
-        shown += _ended(jobs, runner)
+        _listen(jobs, runner)
+        if options.quick and not any(job.good for job in jobs if job.source.member == look.NVML_MEMBER):
+            jobs += [runner.start(source, name) for source in more]
+        runner.run(jobs)
+        shown += jobs
     runner.run()
     return shown
 
 
-def _around(options: Options, machine: Machine) -> Callable[[str], Sequence[Source]]:
+def _around(options: Options, machine: Machine) -> Following:
     """What is asked when the processes of interest are known."""
 
     def sources(text: str) -> Sequence[Source]:
@@ -129,15 +140,13 @@ def _around(options: Options, machine: Machine) -> Callable[[str], Sequence[Sour
     return sources
 
 
-def _ended(jobs: list[Job], runner: Runner) -> list[Job]:
-    """See a look to its end."""
+def _listen(jobs: list[Job], runner: Runner) -> None:
+    """Tell the scan of the processes what NVML has told."""
     asked = [job for job in jobs if job.source.member == look.NVML_MEMBER]
     runner.run(asked, until=time.monotonic() + look.NVML_FIRST_S)
     for job in jobs:
         if job.source.listens:
             runner.tell(job, look.told((os.getpid(), *runner.pids), figures.booked_mib(asked)))
-    runner.run(jobs)
-    return jobs
 
 
 def clocks() -> Clocks:
