@@ -163,6 +163,8 @@ class Process:
     ns_pids: Tuple[int, ...] = ()
     """``NSpid``: this PID in each PID namespace, the reader's first."""
     core_dumping: Optional[bool] = None
+    environ: Tuple[Tuple[str, str], ...] = ()
+    """Variables that were recorded, by an allow-list: ranks, visible devices, batch job, notebook."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from gpudiag.collect.issued import Issued
 from gpudiag.collect.tails import TAIL, tail
 from gpudiag.kill_words import may_kill
 
-HINT = "bash keeps the history of an open shell to itself; to add it: history | gpudiag collect --history -"
-"""What a person has to know."""
+HINT = "bash keeps the history of an open shell to itself; to add it: history | {sudo}gpudiag collect --history -"
+"""What a person has to know where no kill command was found."""
 _FILES = (
     (".bash_history", "bash"),
     (".zsh_history", "zsh"),

@@ -29,13 +29,21 @@ def produce(context: Context, out: Out) -> None:
     unread = "not read: " + "; ".join(problems)[:500] if problems else ""
     if not found:
         # An empty list would say that nothing was killed, and no history can say that.
-        raise Ended("absent", "; ".join(["no command that kills is in history or in sudo's log", unread]).rstrip("; "))
+        parts = ("no command that kills is in history or in sudo's log", unread, _hint(context))
+        raise Ended("absent", "; ".join(part for part in parts if part))
     out.line("[")
     for number, item in enumerate(found):
         out.line(("," if number else "") + json.dumps(item.record()))
     out.line("]")
     if unread:
         raise Ended("ok", unread)
+
+
+def _hint(context: Context) -> str:
+    """Where it may be in spite of that, unless the person has brought it already."""
+    if context.history is not None or context.kills:
+        return ""
+    return history.HINT.format(sudo="sudo " if os.environ.get("SUDO_USER") else "")
 
 
 def _issued(context: Context, out: Out, problems: list[str]) -> Iterator[Issued]:

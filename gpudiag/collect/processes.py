@@ -11,6 +11,8 @@ from typing import Callable, NamedTuple, cast
 from gpudiag.collect.guarded import guarded
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
+from gpudiag.redact.environment import allowed, parse
+from gpudiag.redact.redactor import Redactor
 
 STALL_S = 1.0
 """How long one process may take. A file of ``/proc`` waits for a lock of the process that it is about."""
@@ -281,12 +283,15 @@ def _texts(folder: str, pid: int, *, memory: bool) -> dict[str, object]:
             tasks[thread] = text
     record["tasks"] = tasks
     if not memory:
-        record["unread"] = ["cmdline", "exe"]
+        record["unread"] = ["cmdline", "exe", "environ"]
         return record
     try:
         record["exe"] = os.readlink(f"{base}/exe")  # noqa: PTH115
     except OSError:
         record.pop("exe", None)
+    environ = _bytes(f"{base}/environ")
+    if environ is not None:
+        record["environ"] = allowed(parse(environ), Redactor())
     cmdline = _bytes(f"{base}/cmdline")
     if cmdline is not None:
         record["cmdline"] = cmdline.decode("utf-8", "replace")
