@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
 
 from gpudiag.collect.ask import Answer, ask
+from gpudiag.collect.hidden import own_hidepid
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Out
 
@@ -34,7 +34,6 @@ _FILES = (
 )
 _NAMESPACES = ("pid", "mnt", "user", "net", "cgroup", "ipc", "uts")
 _CONTAINER_FILES = (("docker", "/.dockerenv"), ("podman", "/run/.containerenv"))
-_MOUNT = re.compile(r"^\S+ (?P<where>\S+) proc (?P<options>\S+)", re.MULTILINE)
 _CAP = 4096
 
 
@@ -76,7 +75,7 @@ def _libc() -> str:
 
 def _views(machine: Machine) -> Iterator[tuple[str, str]]:
     """What of the machine this process can see."""
-    hidden = hidepid(_read(f"{machine.proc}/self/mounts", 1 << 18) or "", "/proc")
+    hidden = own_hidepid(machine.proc)
     if hidden is not None:
         yield "hidepid", hidden
     for name in _NAMESPACES:
@@ -94,15 +93,6 @@ def _views(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "container_hint", "environment"
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         yield "container_hint", "kubernetes"
-
-
-def hidepid(mounts: str, where: str) -> str | None:
-    """The option of the mount on ``/proc``: ``0`` where it has none, ``None`` where there is no such mount."""
-    found = [match["options"] for match in _MOUNT.finditer(mounts) if match["where"] == where]
-    if not found:
-        return None
-    values = [option[8:] for option in found[-1].split(",") if option.startswith("hidepid=")]
-    return values[-1] if values else "0"
 
 
 def _read(path: str, size: int = _CAP) -> str | None:

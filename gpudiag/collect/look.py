@@ -149,7 +149,7 @@ def _fuser(machine: Machine) -> Source:
     return Source(
         "fuser",
         "fuser.txt",
-        _TOOL_DEADLINE_S,
+        _PROC_DEADLINE_S,
         argv=(path or "fuser", "-v", *files),
         command="fuser -v /dev/nvidia* 2>&1",
         evidence="open handles",

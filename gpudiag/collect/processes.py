@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Callable, NamedTuple, cast
 
 from gpudiag.collect.guarded import guarded
+from gpudiag.collect.hidden import hides, own_hidepid
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
 from gpudiag.redact.environment import allowed, parse
@@ -75,17 +76,22 @@ def produce(machine: Machine, out: Out, told: Callable[[], tuple[Iterable[int], 
         record["nvidia_maps"] = mapped.get(pid) or []
         out.line(f'{separator}"{pid}": {json.dumps(record)}')
         separator = ","
+    # Who is hidden is nobody that was denied: the folder is not there.
+    hidden = not machine.root and hides(own_hidepid(folder))
     denied = sum(1 for item in seen.values() if item.denied and item.memory and item.pid not in own)
     summary = {
         "processes": len(seen),
         "denied": denied,
         "did_not_return": sorted(hung),
         "root": machine.root,
+        "hidden": hidden,
         "not_written": max(0, len(chosen) - INTEREST_CAP),
         "seconds": round(time.monotonic() - begun, 3),
     }
     out.line(f'{separator}"scan": {json.dumps(summary)}')
     out.line("}")
+    if hidden:
+        raise Ended("denied", "/proc hides the processes of others (hidepid)")
     if denied:
         raise Ended("denied", f"{denied} of {len(seen)} processes could not be looked into without root")
     if hung:

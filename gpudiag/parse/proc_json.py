@@ -41,7 +41,8 @@ def rows(segment: Segment) -> Iterator[Row]:
     if handles:
         yield segment.coverage("open handles", complete=None)
     scan = mapping(mapping(document.value).get("scan"))
-    if scan and not integer(scan.get("denied")) and not items(scan.get("did_not_return")):
+    limited = bool(integer(scan.get("denied")) or items(scan.get("did_not_return")) or scan.get("hidden") is True)
+    if scan and not limited:
         # Not only these processes were looked into but all, threads of dead leaders included.
         yield segment.coverage("open handles", complete=True, as_root=scan.get("root") is True)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudiag.collect import around, extras, host, logs, supervisors
+from gpudiag.collect import around, extras, hidden, logs, supervisors
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.groups import Keepers, named
 from gpudiag.collect.machine import Machine
@@ -257,7 +257,7 @@ def test_the_host_is_lines_of_key_and_value() -> None:
     ],
 )
 def test_hidepid(mounts: str, value: str | None) -> None:
-    assert host.hidepid(mounts, "/proc") == value
+    assert hidden.hidepid(mounts, "/proc") == value
 
 
 def test_kill_commands_of_all_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
