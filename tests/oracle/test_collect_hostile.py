@@ -96,6 +96,12 @@ def test_driver_that_fails(
     assert outcome(read_contents(folder / "x.tgz"), "look-1/nvml.json") == expected
 
 
+def test_divided_gpu_of_which_only_parts_may_be_seen(folder: Path, driver: dict[str, str]) -> None:
+    _, said, code = run(folder, {**driver, "NVML_STUB": "mig user"})
+    assert code == 0
+    assert "used: GPU 0 1000 MiB; booked: PID 77" in said
+
+
 def test_driver_that_never_answers_costs_its_deadline(folder: Path, driver: dict[str, str]) -> None:
     seconds, said, code = run(folder, {**driver, "NVML_STUB": "block"})
     assert code == 4, said
