@@ -7,7 +7,7 @@ this runs in a child.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ctypes import (
     CDLL,
     Structure,
@@ -23,6 +23,8 @@ from ctypes import (
 from typing import Any, NamedTuple
 
 LIBRARY = "libnvidia-ml.so.1"
+PLACES = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib")
+"""Where the loader does not look by itself: containers into which the driver is mounted, WSL."""
 LISTS = ("Compute", "Graphics", "MPSCompute")
 """Kinds of process lists, as the names of their functions have them."""
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, INSUFFICIENT_SIZE = 3, 4, 6, 7
@@ -151,12 +153,9 @@ class Accounted(NamedTuple):
 class Library:
     """NVML, initialised."""
 
-    def __init__(self, name: str = LIBRARY) -> None:
+    def __init__(self, name: str = LIBRARY, places: Sequence[str] = PLACES) -> None:
         """Raise ``NvmlError`` where it is not there or finds no driver."""
-        try:
-            self._functions = CDLL(name)
-        except OSError:
-            raise NvmlError(LIBRARY_NOT_FOUND, _WORDS[LIBRARY_NOT_FOUND]) from None
+        self._functions = _loaded([name, *(f"{place}/{name}" for place in places)])
         self._call("nvmlInit_v2")
         self._odd_lists = False
         try:
@@ -310,3 +309,12 @@ class Library:
                 room = min(_ROOM_CAP, max(2 * room, count.value + _ROOM))
                 continue
             return list(array[: min(count.value, room)])
+
+
+def _loaded(paths: Sequence[str]) -> CDLL:
+    for path in paths:
+        try:
+            return CDLL(path)
+        except OSError:
+            continue
+    raise NvmlError(LIBRARY_NOT_FOUND, _WORDS[LIBRARY_NOT_FOUND])

@@ -44,3 +44,12 @@ def test_nothing_slow_is_loaded_before_the_first_source(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "\n"
+
+
+def test_module_has_all_commands() -> None:
+    """``python -m gpudiag``: the collector's own words for ``collect``, the command line's for the others."""
+    for words, expected in ((["collect", "--help"], "usage: gpudiag collect"), (["rules", "--help"], "Usage: ")):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpudiag", *words], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert expected in done.stdout

@@ -173,3 +173,11 @@ def test_library_that_is_not_there() -> None:
     with pytest.raises(NvmlError, match="is not installed") as error:
         Library("libnothing-of-this-name.so.1")
     assert error.value.code == libnvml.LIBRARY_NOT_FOUND
+
+
+def test_library_where_the_loader_does_not_look(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NVML_STUB", raising=False)
+    (folder,) = environment.values()
+    stand_in = Path(folder, "libstand-in.so.1")
+    stand_in.write_bytes(Path(folder, libnvml.LIBRARY).read_bytes())
+    assert Library(stand_in.name, ("/nowhere", folder)).count() == 1
