@@ -38,7 +38,7 @@ NVML_FIRST_S = 0.5
 """How long the processes wait for NVML's list of PIDs."""
 _TOLD_LATE_S = 1.0
 """The collector has other things to do, too."""
-_TOLD_CAP = 5000
+_TOLD_CAP = 3000
 """PIDs; the line must fit into a pipe."""
 
 

@@ -105,7 +105,7 @@ def test_divided_gpu_of_which_only_parts_may_be_seen(folder: Path, driver: dict[
 def test_driver_that_never_answers_costs_its_deadline(folder: Path, driver: dict[str, str]) -> None:
     seconds, said, code = run(folder, {**driver, "NVML_STUB": "block"})
     assert code == 4, said
-    assert 10 <= seconds < 12.5
+    assert 10 <= seconds < 15
     contents = read_contents(folder / "x.tgz")
     assert outcome(contents, "look-1/nvml.json") == ("timed_out", "no end within 10 s")
     assert outcome(contents, "look-1/ps-tree.txt")[0] == outcome(contents, "host.txt")[0] == "ok"
@@ -114,7 +114,7 @@ def test_driver_that_never_answers_costs_its_deadline(folder: Path, driver: dict
 
 def test_one_gpu_that_never_answers_leaves_the_other(folder: Path, driver: dict[str, str]) -> None:
     seconds, _, _ = run(folder, {**driver, "NVML_STUB": "blocked"})
-    assert 10 <= seconds < 12.5
+    assert 10 <= seconds < 15
     contents = read_contents(folder / "x.tgz")
     assert outcome(contents, "look-1/nvml.json")[0] == "timed_out"
     first = text(contents, "look-1/nvml.json").splitlines()[1]
