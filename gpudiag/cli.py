@@ -140,7 +140,7 @@ def explain(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def collect(context: typer.Context) -> None:
-    """Look at this machine and write a bundle for explain; `gpudiag collect --help` lists the options."""
+    """Look at this machine, or at others over ssh, and write bundles; `gpudiag collect --help` lists the options."""
     from gpudiag.collect.main import main as collect_main
 
     # The collector reads its own words: where it is sent to, there is no typer.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import zlib
 from datetime import datetime, timezone
 from itertools import chain
@@ -35,8 +34,8 @@ from gpudiag.bundle.format import (
     is_record,
     name_problem,
 )
+from gpudiag.bundle.sinks import PartialFile, Sink, partial_path
 
-PARTIAL = ".partial"
 HEAD_CAP = 65536
 """Bytes that are kept free for the header lines of a source."""
 _IN_MEMORY = 4 * 1024 * 1024
@@ -47,18 +46,14 @@ _CHUNK = 1 << 16
 class BundleWriter:
     """An open bundle. Not for several threads: who reads sources side by side hands them over one by one."""
 
-    def __init__(self, path: Path, start: Start, sync: bool = False) -> None:
+    def __init__(self, path: Path, start: Start, sync: bool = False, sink: Optional[Sink] = None) -> None:
         """Create ``path`` with ``.partial`` behind it, readable by its owner only; it may not exist yet.
 
-        ``sync``: wait after every source until the disk has it.
+        ``sync``: wait after every source until the disk has it. ``sink``: where the bundle goes in place of ``path``.
         """
-        if os.path.lexists(str(path)):
-            raise FileExistsError(f"{path} exists already")
         self.path = path
-        self.partial = path.with_name(path.name + PARTIAL)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(str(self.partial), flags, 0o600), "wb", buffering=0)
-        self._sync = sync
+        self.partial = partial_path(path)
+        self._sink = PartialFile(path, sync) if sink is None else sink
         self._names: Set[str] = set()
         self._sums: Dict[str, str] = {}
         self._kept = 0
@@ -83,13 +78,12 @@ class BundleWriter:
         """Write the end record and the checksums and give the file its name."""
         self._member(_entry(END, End(clocks, tuple(pids)).to_json(), self._sums))
         self._member([*_entry(CHECKSUMS, checksum_lines(self._sums), {}), b"\0" * (2 * BLOCK)])
-        self._file.close()
-        os.rename(str(self.partial), str(self.path))  # noqa: PTH104 - Path.rename is the same call
+        self._sink.finish()
         return self.path
 
     def close(self) -> None:
         """Leave the bundle as it is, with its ``.partial`` name."""
-        self._file.close()
+        self._sink.close()
 
     def commit(self, outcome: Outcome, text: Iterable[bytes]) -> None:
         """Write a closed source and its outcome as one gzip member; only ``SourceWriter`` calls this."""
@@ -106,24 +100,14 @@ class BundleWriter:
         self._kept += outcome.size or 0
 
     def _member(self, chunks: Iterable[bytes]) -> None:
-        """One gzip member, whole or not at all: after a full disk the file ends where it ended before."""
-        begin = self._file.tell()
         deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
-        try:
+        with self._sink.member():
             for chunk in chunks:
                 self._put(deflate.compress(chunk))
             self._put(deflate.flush())
-            if self._sync:
-                os.fsync(self._file.fileno())
-        except BaseException:
-            self._file.truncate(begin)
-            self._file.seek(begin)
-            raise
 
     def _put(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        self._sink.put(data)
 
 
 class SourceWriter:

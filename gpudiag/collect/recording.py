@@ -11,8 +11,10 @@ from typing import Callable, NamedTuple
 
 from gpudiag import __version__
 from gpudiag.bundle.format import Clocks, Start
+from gpudiag.bundle.sinks import Stream
 from gpudiag.bundle.writer import BundleWriter
 from gpudiag.collect import figures, look
+from gpudiag.collect.identity import NOBODY, Own, own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import Secrets
@@ -21,12 +23,14 @@ from gpudiag.collect.source import Context, Following, Source
 _STUCK_DEADLINE_S = 2.0
 """For GPU sources of a look when those of the one before did not come back: each more is one more that hangs."""
 _LOOKS_CAP = 99
+STANDARD_OUTPUT = Path("-")
 
 
 class Options(NamedTuple):
     """What a person has asked for."""
 
     path: Path
+    """``STANDARD_OUTPUT``: the bundle goes there."""
     duration_s: float = 3.0
     """From the first to the last look; 0: one look, no series."""
     interval_s: float = 3.0
@@ -40,6 +44,8 @@ class Options(NamedTuple):
     kills: tuple[tuple[str, str | None], ...] = ()
     logs: tuple[str, ...] = ()
     history: tuple[str, ...] | None = None
+    callers: Own = NOBODY
+    """Processes of the tool that started this one over a connection; they may be on the same machine."""
 
     @property
     def quick(self) -> bool:
@@ -77,7 +83,8 @@ def record(
     """Write the bundle. ``OSError``: it cannot be written (any further); what is there is a readable ``.partial``."""
     begun = time.monotonic()
     names = options.looks()
-    bundle = BundleWriter(options.path, _start(options, names, machine))
+    sink = Stream(1) if options.path == STANDARD_OUTPUT else None
+    bundle = BundleWriter(options.path, _start(options, names, machine), sink=sink)
     runner = Runner(bundle, secrets, say)
     try:
         shown = _looks(options, names, machine, extras, runner)
@@ -160,44 +167,16 @@ def _start(options: Options, names: Sequence[str], machine: Machine) -> Start:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
         user = None
+    here = own(machine.proc)
     return Start(
         tool_version=__version__,
         host=os.uname().nodename,
-        boot_id=_read(f"{machine.proc}/sys/kernel/random/boot_id"),
+        boot_id=here.boot_id,
         clocks=clocks(),
-        pids=tuple(_own_line(machine.proc)),
+        pids=tuple(dict.fromkeys((*here.pids, *options.callers.seen_from(here)))),
         uid=uid,
         user=user,
-        pid_namespace=_link(f"{machine.proc}/self/ns/pid"),
+        pid_namespace=here.pid_namespace,
         argv=options.argv,
         looks=tuple(names),
     )
-
-
-def _own_line(proc: str) -> list[int]:
-    """The collector and its ancestors. PID 1 is the ancestor of everybody, so it is nobody's in particular."""
-    pid = os.getpid()
-    line = [pid]
-    while pid > 1:
-        stat = _read(f"{proc}/{pid}/stat") or ""
-        fields = stat[stat.rfind(")") + 1 :].split()
-        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdecimal() else 0
-        if pid in line:
-            break
-        if pid > 1:
-            line.append(pid)
-    return line
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
-def _link(path: str) -> str | None:
-    try:
-        return os.readlink(path)  # noqa: PTH115
-    except OSError:
-        return None
