@@ -88,6 +88,38 @@ class Booking:
 
 
 @dataclass(frozen=True)
+class GpuReading:
+    """One figure of a GPU besides its memory, or what a tool prints where it has no figure."""
+
+    at: Place
+    gpu: GpuRef
+    field: str
+    """nvidia-smi's name of it: ``utilization.gpu`` (per cent), ``memory.used`` …; ``recovery_action`` for what the
+    driver wants done; ``device`` for a complaint about the GPU as a whole; ``status`` for a cell of the table."""
+    value: Optional[float]
+    words: Optional[str]
+    """As printed, at most 300 characters; ``None`` where there is a value."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """What the driver's accounting remembers of one process on one GPU; the process may have ended long ago."""
+
+    at: Place
+    gpu: GpuRef
+    pid: int
+    peak_mib: Optional[float]
+    """The most that it had at a time."""
+    start_ns: Optional[int]
+    """Its first use of the GPU."""
+    end_ns: Optional[int]
+    """``None`` while it runs, or where the driver does not tell."""
+    running: Optional[bool]
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class Process:
     """One process in one look of one source; timeline joins the rows of several sources."""
 
@@ -131,6 +163,8 @@ class Process:
     ns_pids: Tuple[int, ...] = ()
     """``NSpid``: this PID in each PID namespace, the reader's first."""
     core_dumping: Optional[bool] = None
+    environ: Tuple[Tuple[str, str], ...] = ()
+    """Variables that were recorded, by an allow-list: ranks, visible devices, batch job, notebook."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import gzip
 import io
 import tarfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from gpudiag.bundle.format import Clocks, Start
@@ -20,7 +19,7 @@ NOBODY = Start(tool_version="0.0.0")
 def pack_capture(folder: Path, path: Path, start: Start = NOBODY) -> Path:
     """A captured incident as a bundle that announces its looks, as its recorder would have done."""
     looks = look_order([path.name for path in folder.iterdir() if path.is_dir()])
-    return pack(in_order_of_time(folder), path, replace(start, looks=tuple(looks)))
+    return pack(in_order_of_time(folder), path, start._replace(looks=tuple(looks)))
 
 
 def pack(files: Mapping[str, bytes], path: Path, start: Start = NOBODY) -> Path:

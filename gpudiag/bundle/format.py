@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 MAJOR = 1
 """Raised when an old reader would misunderstand a new bundle."""
@@ -49,8 +48,7 @@ _PID_MAX = 1 << 22
 _TEXT_CAP = 4096
 
 
-@dataclass(frozen=True)
-class Clocks:
+class Clocks(NamedTuple):
     """One instant on three clocks, in nanoseconds."""
 
     wall_ns: Optional[int] = None
@@ -61,8 +59,7 @@ class Clocks:
     """``CLOCK_BOOTTIME``: start ticks and the kernel trace use it."""
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """What the recorder knows before it looks."""
 
     tool_version: str
@@ -130,8 +127,7 @@ class Start:
         )
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How it went with one source."""
 
     member: str
@@ -194,8 +190,7 @@ class Outcome:
         )
 
 
-@dataclass(frozen=True)
-class End:
+class End(NamedTuple):
     """The recorder came to its end."""
 
     clocks: Clocks = Clocks()

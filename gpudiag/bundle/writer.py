@@ -7,13 +7,12 @@ Every source is one gzip member of its own, written when the source ends. A reco
 from __future__ import annotations
 
 import hashlib
-import tempfile
+import io
 import zlib
-from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import BinaryIO, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from gpudiag.bundle.format import (
     BLOCK,
@@ -119,8 +118,8 @@ class SourceWriter:
         self._member = member
         self._left = max(0, cap)
         self._cut = False
-        # It lives as long as this object does; close() ends it.
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._spool: BinaryIO = io.BytesIO()
+        self._in_memory = True
 
     def write(self, data: bytes) -> bool:
         """Take output of the source; false once it is full and the rest is not wanted."""
@@ -128,8 +127,21 @@ class SourceWriter:
             self._cut = True
             data = data[: self._left]
         self._left -= len(data)
+        if self._in_memory and self._spool.tell() + len(data) > _IN_MEMORY:
+            self._move()
         self._spool.write(data)
         return not self._cut
+
+    def _move(self) -> None:
+        """To a nameless file. Few sources are that long, so the module for it is loaded here."""
+        from tempfile import TemporaryFile
+
+        # It lives as long as this object does; close() ends it.
+        moved = TemporaryFile()  # noqa: SIM115
+        for piece in self._written():
+            moved.write(piece)
+        self._spool.close()
+        self._spool, self._in_memory = moved, False
 
     def close(
         self,
@@ -159,12 +171,12 @@ class SourceWriter:
         if told.outcome not in OUTCOME_VALUES:
             raise ValueError(f"{told.outcome!r} is no outcome; one of {', '.join(OUTCOME_VALUES)}")
         if self._cut and told.outcome == "ok":
-            told = replace(told, outcome="truncated", because="longer than a source of a bundle may be")
+            told = told._replace(outcome="truncated", because="longer than a source of a bundle may be")
         head = b"" if told.command is None else _head(told.command, told.started_ns, told.exit_code)
         written = self._spool.tell()
         if written == 0 and told.outcome != "ok":
             return told, b""
-        return replace(told, size=len(head) + written, sha256=self._digest(head)), head
+        return told._replace(size=len(head) + written, sha256=self._digest(head)), head
 
     def _digest(self, head: bytes) -> str:
         digest = hashlib.sha256(head)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import selectors
-import subprocess
+import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Callable
 
 from gpudiag.collect.machine import Machine, tool_environment
@@ -15,16 +14,19 @@ from gpudiag.collect.machine import Machine, tool_environment
 _CHUNK = 1 << 16
 _BYTES_CAP = 16 << 20
 """Output of one program that is read; the newest lines are asked for, so that it is rarely reached."""
+_ENDING_S = 0.2
+"""How long a program may take to end after it has closed its output."""
+_POLL_S = 0.0005
 
 
-@dataclass
 class Answer:
     """How a program ended; filled while its lines are read."""
 
-    because: str | None = None
-    """Why there is no answer, or not all of it: ``not installed``, ``no end within 2 s``."""
-    exit_code: int | None = None
-    """``None``: it did not end in time, or was not started."""
+    def __init__(self) -> None:
+        self.because: str | None = None
+        """Why there is no answer, or not all of it: ``not installed``, ``no end within 2 s``."""
+        self.exit_code: int | None = None
+        """``None``: it did not end in time, or was not started."""
 
     @property
     def good(self) -> bool:
@@ -35,31 +37,39 @@ class Answer:
 def ask(
     machine: Machine, argv: Sequence[str], deadline_s: float, started: Callable[[int], None], answer: Answer
 ) -> Iterator[str]:
-    """The lines of standard output. ``started`` is told the PID."""
+    """Start it and give the lines of its standard output, which are to be read. ``started`` is told the PID.
+
+    It runs from the call on, so that several can be asked at once.
+    """
     path = machine.tool(argv[0])
     if path is None:
         answer.because = f"{argv[0]} is not installed"
-        return
+        return iter(())
+    reading, writing = os.pipe()
+    # All other descriptors of ours are closed by the exec.
+    places = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writing, 1),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    )
     try:
-        child = subprocess.Popen(
-            [path, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=dict(tool_environment()),
-        )
+        pid = os.posix_spawn(path, (path, *argv[1:]), tool_environment(), file_actions=places)
     except OSError as error:
+        os.close(reading)
         answer.because = f"{argv[0]} cannot be started: {error.strerror}"
-        return
-    started(child.pid)
-    pipe = child.stdout
-    if pipe is None:
-        return
-    try:
-        yield from _lines(pipe.fileno(), time.monotonic() + deadline_s, answer)
+        return iter(())
     finally:
-        pipe.close()
-        _end(child, argv[0], deadline_s, answer)
+        os.close(writing)
+    started(pid)
+    return _answered(pid, reading, argv[0], time.monotonic() + deadline_s, deadline_s, answer)
+
+
+def _answered(pid: int, pipe: int, name: str, end: float, deadline_s: float, answer: Answer) -> Iterator[str]:
+    try:
+        yield from _lines(pipe, end, answer)
+    finally:
+        os.close(pipe)
+        _end(pid, name, deadline_s, answer)
 
 
 def _lines(pipe: int, end: float, answer: Answer) -> Iterator[str]:
@@ -84,15 +94,21 @@ def _lines(pipe: int, end: float, answer: Answer) -> Iterator[str]:
         yield pending.decode("utf-8", "surrogateescape")
 
 
-def _end(child: subprocess.Popen[bytes], name: str, deadline_s: float, answer: Answer) -> None:
-    """Its exit code if it has ended; a program that is late is killed and left."""
-    try:
-        answer.exit_code = child.wait(0.2)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        # It may hang in the kernel. Nobody waits for it, and the interpreter need not complain about that.
-        child.returncode = -9
-        if answer.because in (None, "late"):
-            answer.because = f"{name} did not end within {deadline_s:g} s"
-    if answer.because == "late":
+def _end(pid: int, name: str, deadline_s: float, answer: Answer) -> None:
+    """Its exit code if it has ended; a program that is late is killed and left: it may hang in the kernel."""
+    answer.exit_code = _exit_code(pid, _ENDING_S)
+    if answer.exit_code is None:
+        os.kill(pid, signal.SIGKILL)
+    if answer.because == "late" or (answer.exit_code is None and answer.because is None):
         answer.because = f"{name} did not end within {deadline_s:g} s"
+
+
+def _exit_code(pid: int, seconds: float) -> int | None:
+    end = time.monotonic() + seconds
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_POLL_S)

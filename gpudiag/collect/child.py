@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
+import time
 from collections.abc import Container
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from gpudiag.collect.machine import tool_environment
 from gpudiag.collect.source import Ended, Source
@@ -14,31 +16,60 @@ from gpudiag.collect.source import Ended, Source
 ROW, STARTED, ENDED = "=", "p", "e"
 """First character of a line in the pipe of a ``produce``; a tool's pipe holds its output as it is."""
 _PIPE = 3
+_CHUNK = 1 << 16
 _OUTLIVES_S = 5
 """A child whose parent was killed ends by itself so many seconds after its deadline."""
 
 
-def spawn(source: Source) -> tuple[int, int]:
-    """Start a source; its PID and the end of the pipe to read from."""
+class Spawned(NamedTuple):
+    """A child that was started."""
+
+    pid: int
+    pipe: int
+    """Descriptor from which its output is read."""
+    ear: int | None
+    """Descriptor to which the line is written that a source waits for."""
+
+
+def spawn(source: Source) -> Spawned:
+    """Start a source."""
     reading, writing = os.pipe()
+    listening, ear = os.pipe() if source.listens else (None, None)
     try:
         pid = os.fork()
     except OSError:
-        os.close(reading)
-        os.close(writing)
+        for number in (reading, writing, listening, ear):
+            if number is not None:
+                os.close(number)
         raise
     if pid == 0:
-        _child(source, writing)
+        _child(source, writing, listening)
     os.close(writing)
-    return pid, reading
+    if listening is not None:
+        os.close(listening)
+    return Spawned(pid, reading, ear)
 
 
-def _child(source: Source, writing: int) -> NoReturn:
+def heard(seconds: float) -> str | None:
+    """The line that the collector had to say to this source; ``None``: none came within these seconds."""
+    end = time.monotonic() + seconds
+    data = b""
+    while not data.endswith(b"\n"):
+        if not select.select([0], [], [], max(0.0, end - time.monotonic()))[0]:
+            return None
+        piece = os.read(0, _CHUNK)
+        if not piece:
+            return None
+        data += piece
+    return data.decode("utf-8", "replace").rstrip("\n")
+
+
+def _child(source: Source, writing: int, listening: int | None) -> NoReturn:
     """Never returns, whatever happens: the caller's code must not run twice."""
     status = 70
     try:
         os.setsid()
-        _descriptors(writing, tool=bool(source.argv))
+        _descriptors(writing, listening, tool=bool(source.argv))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         # An alarm outlives exec, and its default action ends the process: nothing waits for an orphan of ours.
@@ -55,17 +86,17 @@ def _child(source: Source, writing: int) -> NoReturn:
         os._exit(status)
 
 
-def _descriptors(writing: int, *, tool: bool) -> None:
-    """Keep the pipe only. An inherited descriptor would hold a terminal, an ssh session or the bundle."""
+def _descriptors(writing: int, listening: int | None, *, tool: bool) -> None:
+    """Keep the pipes only. An inherited descriptor would hold a terminal, an ssh session or the bundle."""
     null = os.open(os.devnull, os.O_RDWR)
     pipe = os.dup(writing)
     while pipe <= _PIPE:
         pipe = os.dup(pipe)
-    for number in (0, 1, 2):
-        os.dup2(pipe if tool and number else null, number)
+    os.dup2(null if listening is None else listening, 0)
+    for number in (1, 2):
+        os.dup2(pipe if tool else null, number)
     os.dup2(pipe, _PIPE)
-    if tool:
-        os.set_inheritable(_PIPE, False)
+    os.set_inheritable(_PIPE, False)
     close_all_but(range(_PIPE + 1))
 
 

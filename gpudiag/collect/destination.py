@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _HOSTS_CAP = 1000
 # Nothing that ssh reads as an option, and nothing that a ProxyCommand's shell reads as more than a name.
@@ -16,8 +16,7 @@ _FORM = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(NamedTuple):
     """One far host."""
 
     text: str

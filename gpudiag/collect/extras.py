@@ -2,133 +2,57 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pwd
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
-from gpudiag.collect import audit, history, host, kernel, logs, sudo_log, supervisors
-from gpudiag.collect.ask import Answer, ask
-from gpudiag.collect.groups import keepers
-from gpudiag.collect.issued import Issued, merged
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Context, Ended, Out, Source
-from gpudiag.collect.tails import tail
+from gpudiag.collect.source import Context, Out, Source
 
 _KILLS_DEADLINE_S = 8.0
-_LOG_S = 2.0
-"""How long a program is asked about one kind of record."""
-_PASSWD_CAP = 4 << 20
+_KERNEL_DEADLINE_S = 5.0
+_HOST_DEADLINE_S = 5.0
 
 
 def sources(context: Context) -> list[Source]:
-    """Started when the first look is done."""
+    """Those that need not know the processes of interest; they run beside the first look."""
     machine = context.machine
-    around = keepers(machine.proc, context.interest)
-    kills = Source(
-        "kill commands",
-        "kill-commands.json",
-        _KILLS_DEADLINE_S,
-        produce=lambda out: write_kill_commands(context, out),
-        evidence="kill commands",
-    )
-    return [
-        kills,
-        *logs.sources(machine, context.interest, context.logs, around),
-        kernel.source(machine),
-        *supervisors.sources(machine, context.interest, around),
-        host.source(machine),
+    found = [
+        Source(
+            "kill commands",
+            "kill-commands.json",
+            _KILLS_DEADLINE_S,
+            produce=lambda out: _kill_commands(context, out),
+            evidence="kill commands",
+        ),
+        Source(
+            "kernel log",
+            "kernel.log",
+            _KERNEL_DEADLINE_S,
+            produce=lambda out: _kernel(machine, out),
+            command="dmesg",
+        ),
+        Source("host", "host.txt", _HOST_DEADLINE_S, produce=lambda out: _host(machine, out)),
     ]
+    if context.logs:
+        from gpudiag.collect import logs
+
+        found += logs.sources(machine, [logs.LogFile(path, path) for path in context.logs])
+    return found
 
 
-def write_kill_commands(context: Context, out: Out) -> None:
-    """All that were issued since the machine started, one record a line. What could not be read is said at the end."""
-    problems: list[str] = []
-    since = _boot_s(context.machine.proc)
-    found = merged(_issued(context, out, problems), since)
-    unread = "not read: " + "; ".join(problems)[:500] if problems else ""
-    if not found:
-        # An empty list would say that nothing was killed, and no history can say that.
-        raise Ended("absent", "; ".join(["no command that kills is in history or in sudo's log", unread]).rstrip("; "))
-    out.line("[")
-    for number, item in enumerate(found):
-        out.line(("," if number else "") + json.dumps(item.record()))
-    out.line("]")
-    if unread:
-        raise Ended("ok", unread)
+# What a child does is imported in the child: there it costs nobody else time.
 
 
-def _issued(context: Context, out: Out, problems: list[str]) -> Iterator[Issued]:
-    for command, moment in context.kills:
-        yield stated(command, moment)
-    passwd = _passwd()
-    uid, caller = os.geteuid(), os.environ.get("SUDO_USER") or None
-    if context.history is not None:
-        # Who sits at the shell is who called sudo.
-        yield from history.of_pipe(context.history, caller or _name(uid))
-    found = history.homes(passwd, uid, caller)
-    yield from history.of_homes(found, os.environ.get("HISTFILE"), problems)
-    yield from _from_sudo(context.machine, out, problems)
-    yield from _from_audit(context.machine, out, problems, passwd)
+def _kill_commands(context: Context, out: Out) -> None:
+    from gpudiag.collect import kill_commands
+
+    kill_commands.produce(context, out)
 
 
-def stated(command: str, moment: str | None) -> Issued:
-    """``--kill COMMAND [--at TIME]``. A person's memory is not exact to the second."""
-    return Issued(command, "stated", sudo_log.iso_seconds(moment) if moment else None, 60.0 if moment else None)
+def _kernel(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import kernel
+
+    kernel.produce(machine, out, _KERNEL_DEADLINE_S)
 
 
-def _from_sudo(machine: Machine, out: Out, problems: list[str]) -> Iterator[Issued]:
-    now = time.time()
-    answer = Answer()
-    lines = list(ask(machine, sudo_log.JOURNAL, _LOG_S, out.started, answer))
-    yield from sudo_log.commands(lines, now)
-    if lines:
-        return
-    for path in sudo_log.FILES:
-        try:
-            texts = tail(path)[0]
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror or error}")
-            continue
-        yield from sudo_log.commands((line.decode("utf-8", "replace") for line in texts), now)
+def _host(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import host
 
-
-def _from_audit(machine: Machine, out: Out, problems: list[str], passwd: str) -> Iterator[Issued]:
-    if not machine.root or machine.tool(audit.COMMAND[0]) is None:
-        return
-    users = (line.split(":") for line in passwd.split("\n"))
-    names = {int(fields[2]): fields[0] for fields in users if len(fields) > 6 and fields[2].isdecimal()}
-    answer = Answer()
-    yield from audit.commands(ask(machine, audit.COMMAND, _LOG_S, out.started, answer), names)
-    if answer.because is not None:
-        problems.append(answer.because)
-
-
-def _name(uid: int) -> str | None:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return None
-
-
-def _passwd() -> str:
-    """The file, not the name service: that may ask a server which does not answer."""
-    try:
-        with Path("/etc/passwd").open(encoding="utf-8", errors="replace") as file:
-            return file.read(_PASSWD_CAP)
-    except OSError:
-        return ""
-
-
-def _boot_s(proc: str) -> float | None:
-    """When the machine started, seconds since the epoch."""
-    try:
-        with Path(f"{proc}/stat").open(encoding="ascii", errors="replace") as file:
-            found = [line.split()[1] for line in file if line.startswith("btime ")]
-    except OSError:
-        return None
-    return float(found[0]) if found and found[0].isdecimal() else None
+    host.produce(machine, out)

@@ -8,7 +8,7 @@ import os
 import select
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import NoReturn, cast
 
 from gpudiag.collect.extras import sources as extra_sources
@@ -42,7 +42,7 @@ class Request:
 
     def to_json(self) -> str:
         """As it travels."""
-        return json.dumps(asdict(self))
+        return json.dumps({**asdict(self), "callers": self.callers._asdict()})
 
     @staticmethod
     def from_json(text: str) -> Request:
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
     request = Request.from_json(text)
     _end_with_the_connection(request.ends_after_s)
     asked = chosen(["-o", "-", *request.words])
-    options = replace(asked.recording, callers=request.callers)
+    options = asked.recording._replace(callers=request.callers)
     machine = Machine()
     os.write(1, MARK)
     try:

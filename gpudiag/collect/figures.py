@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from gpudiag.collect.nvml import LISTS
 from gpudiag.collect.runner import Job
 
 _MIB = 1 << 20
-_ROW = re.compile(rb'^,?"(\d{1,9})": ', re.MULTILINE)
+_LISTS = ("Compute", "Graphics", "MPSCompute")
+_ROW = re.compile(r'^,?"(\d{1,9})": ', re.MULTILINE)
 
 
 def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
@@ -21,8 +21,8 @@ def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
         if job.source.member == "query-gpu.csv" and job.good:
             found.update(_of_csv(job.text))
         for gpu in _gpus(job):
-            index, used = gpu.get("index"), gpu.get("used_v2", gpu.get("used"))
-            if isinstance(index, int) and isinstance(used, int):
+            index, used = gpu.get("index"), _used(gpu)
+            if isinstance(index, int) and used is not None:
                 found[index] = used / _MIB
     return found
 
@@ -39,14 +39,24 @@ def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
     return found
 
 
-def written_pids(jobs: Iterable[Job]) -> tuple[int, ...]:
+def written_pids(text: str) -> tuple[int, ...]:
     """PIDs of the rows of ``proc.json``."""
-    texts = [job.text for job in jobs if job.source.member == "proc.json"]
-    return tuple(dict.fromkeys(int(number) for text in texts for number in _ROW.findall(text)))
+    return tuple(dict.fromkeys(int(number) for number in _ROW.findall(text)))
+
+
+def _used(gpu: dict[str, object]) -> int | None:
+    """Bytes. Of a divided GPU that may not be seen as a whole: what its visible parts have."""
+    used = gpu.get("used_v2", gpu.get("used"))
+    parts = gpu.get("mig_devices")
+    if isinstance(used, int) or not isinstance(parts, list):
+        return used if isinstance(used, int) else None
+    devices = [cast("dict[str, object]", part) for part in cast("list[object]", parts) if isinstance(part, dict)]
+    found = [size for size in (part.get("used_v2", part.get("used")) for part in devices) if isinstance(size, int)]
+    return sum(found) if found else None
 
 
 def _bookings(gpu: dict[str, object]) -> Iterator[tuple[int, int]]:
-    for kind in LISTS:
+    for kind in _LISTS:
         rows = gpu.get(kind)
         for row in cast("list[list[object]]", rows) if isinstance(rows, list) else ():
             if len(row) > 1 and isinstance(row[0], int):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _UNIT = re.compile(r"/([\w@:.\\-]{1,250}\.(?:service|scope))(?=/|\Z)")
 _USER_MANAGER = re.compile(r"/user@(\d{1,10})\.service/")
@@ -16,8 +16,7 @@ _TEXT_CAP = 65536
 _PIDS_CAP = 500
 
 
-@dataclass(frozen=True)
-class Keepers:
+class Keepers(NamedTuple):
     """All of them, in the order of the processes."""
 
     units: tuple[str, ...] = ()

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from gpudiag.collect.issued import Issued
 from gpudiag.collect.tails import TAIL, tail
 from gpudiag.kill_words import may_kill
 
-HINT = "bash keeps the history of an open shell to itself; to add it: history | gpudiag collect --history -"
-"""What a person has to know."""
+HINT = "bash keeps the history of an open shell to itself; to add it: history | {sudo}gpudiag collect --history -"
+"""What a person has to know where no kill command was found."""
 _FILES = (
     (".bash_history", "bash"),
     (".zsh_history", "zsh"),
@@ -46,8 +46,7 @@ _LINES_OF_ONE = 200
 _USERS_CAP = 200
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(NamedTuple):
     """A user whose history may be read."""
 
     user: str

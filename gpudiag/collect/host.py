@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import platform
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
 
 from gpudiag.collect.ask import Answer, ask
+from gpudiag.collect.hidden import own_hidepid
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Out, Source
+from gpudiag.collect.source import Out
 
-_DEADLINE_S = 5.0
 _TOOL_S = 0.5
 _VERSIONS = (
     ("procps", ("pkill", "--version")),
@@ -36,25 +34,20 @@ _FILES = (
 )
 _NAMESPACES = ("pid", "mnt", "user", "net", "cgroup", "ipc", "uts")
 _CONTAINER_FILES = (("docker", "/.dockerenv"), ("podman", "/run/.containerenv"))
-_MOUNT = re.compile(r"^\S+ (?P<where>\S+) proc (?P<options>\S+)", re.MULTILINE)
 _CAP = 4096
 
 
-def source(machine: Machine) -> Source:
+def produce(machine: Machine, out: Out) -> None:
     """``host.txt``."""
-
-    def produce(out: Out) -> None:
-        for key, value in facts(machine, out.started):
-            out.line(f"{key}: {value}")
-
-    return Source("host", "host.txt", _DEADLINE_S, produce=produce)
+    for key, value in facts(machine, out.started):
+        out.line(f"{key}: {value}")
 
 
 def facts(machine: Machine, started: Callable[[int], None]) -> Iterator[tuple[str, str]]:
     """Everything that can be read; what cannot be is left out."""
     yield "kernel", os.uname().release
     yield "machine", os.uname().machine
-    yield "libc", " ".join(platform.libc_ver()).strip() or "unknown"
+    yield "libc", _libc()
     yield "shell_sh", os.path.realpath("/bin/sh")
     yield "timezone", time.strftime("%Z %z")
     for clock, number in (("wall", 0), ("monotonic", 1), ("boottime", 7)):
@@ -64,17 +57,25 @@ def facts(machine: Machine, started: Callable[[int], None]) -> Iterator[tuple[st
         if text:
             yield key, text.split()[0] if key == "uptime_s" else text.split("\n")[0]
     yield from _views(machine)
-    for key, argv in _VERSIONS:
-        if machine.tool(argv[0]) is None:
-            continue
-        first = next(ask(machine, argv, _TOOL_S, started, Answer()), "").strip()
-        if first:
-            yield f"version_{key}", first[:200]
+    # All at once: each costs a few milliseconds.
+    asked = [(key, ask(machine, argv, _TOOL_S, started, Answer())) for key, argv in _VERSIONS if machine.tool(argv[0])]
+    for key, lines in asked:
+        first = [line.strip() for line in lines][:1]
+        if first and first[0]:
+            yield f"version_{key}", first[0][:200]
+
+
+def _libc() -> str:
+    """``glibc 2.36``; a C library that does not know the question is another one (musl)."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+    except (OSError, ValueError):
+        return "unknown"
 
 
 def _views(machine: Machine) -> Iterator[tuple[str, str]]:
     """What of the machine this process can see."""
-    hidden = hidepid(_read(f"{machine.proc}/self/mounts", 1 << 18) or "", "/proc")
+    hidden = own_hidepid(machine.proc)
     if hidden is not None:
         yield "hidepid", hidden
     for name in _NAMESPACES:
@@ -92,15 +93,6 @@ def _views(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "container_hint", "environment"
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         yield "container_hint", "kubernetes"
-
-
-def hidepid(mounts: str, where: str) -> str | None:
-    """The option of the mount on ``/proc``: ``0`` where it has none, ``None`` where there is no such mount."""
-    found = [match["options"] for match in _MOUNT.finditer(mounts) if match["where"] == where]
-    if not found:
-        return None
-    values = [option[8:] for option in found[-1].split(",") if option.startswith("hidepid=")]
-    return values[-1] if values else "0"
 
 
 def _read(path: str, size: int = _CAP) -> str | None:

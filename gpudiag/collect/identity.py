@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Own:
+class Own(NamedTuple):
     """Processes of the tool in one PID namespace of one boot."""
 
     boot_id: str | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 NEWEST = 200
 """Records that are kept, the newest ones."""
@@ -14,8 +14,7 @@ _SAME_S = 5.0
 _WRAPPER_VALUES = frozenset({"-u", "-g", "-h", "-p", "-C", "-r", "-t", "-D", "-R", "-T", "-U", "--user", "--group"})
 
 
-@dataclass(frozen=True)
-class Issued:
+class Issued(NamedTuple):
     """One command."""
 
     text: str
@@ -64,7 +63,7 @@ def merged(commands: Iterable[Issued], since_s: float | None) -> list[Issued]:
                 others.append(item)
             continue
         line = typed[index]
-        typed[index] = replace(line, source=item.source, time_s=item.time_s, error_s=item.error_s)
+        typed[index] = line._replace(source=item.source, time_s=item.time_s, error_s=item.error_s)
     typed.reverse()
     found = [item for item in (*typed, *others) if item.source != "stated"]
     timeless = [item for item in found if item.time_s is None]

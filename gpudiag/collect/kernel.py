@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Ended, Out, Source
+from gpudiag.collect.source import Ended, Out
 
 _TELLING = re.compile(
     r"NVRM|Xid|nvidia|[Oo]ut of memory|oom[-_]|hung.task|blocked for more than|segfault|general protection"
@@ -16,7 +16,6 @@ _TELLING = re.compile(
 )
 _NEWEST = 2000
 _LINE_CAP = 4096
-_DEADLINE_S = 5.0
 _WAYS = (
     ("dmesg",),
     ("journalctl", "-q", "--no-pager", "-k", "-b", "-o", "short-iso-precise"),
@@ -24,17 +23,12 @@ _WAYS = (
 """dmesg has the kernel's own clock; the journal is there for whom dmesg is closed to."""
 
 
-def source(machine: Machine) -> Source:
-    """``kernel.log``."""
-    return Source("kernel log", "kernel.log", _DEADLINE_S, produce=lambda out: produce(machine, out), command="dmesg")
-
-
-def produce(machine: Machine, out: Out) -> None:
-    """The newest telling lines of the first way that works."""
+def produce(machine: Machine, out: Out, deadline_s: float) -> None:
+    """``kernel.log``: the newest telling lines of the first way that works."""
     problems: list[str] = []
     for argv in _WAYS:
         answer = Answer()
-        lines = telling(ask(machine, argv, _DEADLINE_S / len(_WAYS) - 0.25, out.started, answer))
+        lines = telling(ask(machine, argv, deadline_s / len(_WAYS) - 0.25, out.started, answer))
         if answer.good or lines:
             for line in lines:
                 out.line(line)

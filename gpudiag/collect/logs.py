@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.groups import Keepers
@@ -25,8 +24,7 @@ _ROTATED_BELOW = 65536
 """A log shorter than this was perhaps just begun, so that what matters is in the one before it."""
 
 
-@dataclass(frozen=True)
-class LogFile:
+class LogFile(NamedTuple):
     """A log and the path by which it can be opened here."""
 
     shown: str
@@ -34,13 +32,10 @@ class LogFile:
     opened: str
 
 
-def sources(machine: Machine, interest: Sequence[int], given: Sequence[str], keepers: Keepers) -> list[Source]:
-    """One for each log, numbered: ``server-1.log``."""
-    files = [LogFile(path, path) for path in given] if given else written_by(machine.proc, interest)
-    if not given:
-        files += container_logs(keepers)
+def sources(machine: Machine, files: Sequence[LogFile], keepers: Keepers | None = None) -> list[Source]:
+    """One for each log, numbered: ``server-1.log``. ``keepers``: their journals, too."""
     found = [(f"tail -c {TAIL} {shlex.quote(file.shown)}", _from_file(file)) for file in files[:_FILES_CAP]]
-    if not given:
+    if keepers is not None:
         found += [(" ".join(argv), _from_journal(machine, argv)) for argv in _journals(keepers)]
     return [
         Source("server log", f"server-{number}.log", _DEADLINE_S, produce=produce, command=command)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 
-from gpudiag.collect import nvml, processes
+from gpudiag.collect.child import heard
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Source
+from gpudiag.collect.source import Following, Out, Source
 
 PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
 _QUERIES = (
     ("nvidia-smi.txt", "nvidia-smi", None),
+    (
+        "query-apps.csv",
+        "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
+        "compute processes",
+    ),
+)
+_MORE_QUERIES = (
     (
         "query-gpu.csv",
         "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,driver_version,memory.total,memory.reserved,"
@@ -19,49 +27,90 @@ _QUERIES = (
         "--format=csv",
         "gpu memory",
     ),
-    (
-        "query-apps.csv",
-        "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
-        "compute processes",
-    ),
     ("q.xml", "nvidia-smi -q -x", None),
 )
 NVML_MEMBER = "nvml.json"
-GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in _QUERIES))
+GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in (*_QUERIES, *_MORE_QUERIES)))
 """Sources that ask the driver."""
 _TOOL_DEADLINE_S = 5.0
 _PROC_DEADLINE_S = 15.0
+NVML_FIRST_S = 0.5
+"""How long the processes wait for NVML's list of PIDs."""
+_TOLD_LATE_S = 1.0
+"""The collector has other things to do, too."""
+_TOLD_CAP = 3000
+"""PIDs; the line must fit into a pipe."""
 
 
 def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
     """What can be read at once."""
-    smi = machine.tool("nvidia-smi")
-    sources = [
+    return [
         Source(
             "NVML",
             NVML_MEMBER,
             gpu_deadline_s,
-            produce=lambda out: nvml.look(machine, out),
+            produce=lambda out: _nvml(machine, out),
             evidence="gpu memory",
-        )
+        ),
+        *_asked(machine, _QUERIES, gpu_deadline_s),
+        _tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"),
+        _fuser(machine),
     ]
-    for member, command, evidence in _QUERIES:
-        sources.append(_tool(command, member, gpu_deadline_s, "nvidia-smi", smi, evidence))
-    sources.append(_tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"))
-    sources.append(_fuser(machine))
-    return sources
 
 
-def process_source(machine: Machine, own: Iterable[int], booked: Iterable[int]) -> Source:
-    """The part that is better read when NVML has answered: it knows PIDs that no descriptor shows."""
-    pids, named = tuple(own), tuple(booked)
+def more_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
+    """What NVML tells, too, and faster. Each call of nvidia-smi starts the driver's library anew and waits for the
+    others, so a quick look has these where NVML has not answered only.
+    """
+    return _asked(machine, _MORE_QUERIES, gpu_deadline_s)
+
+
+def _asked(machine: Machine, queries: Iterable[tuple[str, str, str | None]], gpu_deadline_s: float) -> list[Source]:
+    smi = machine.tool("nvidia-smi")
+    return [
+        _tool(command, member, gpu_deadline_s, "nvidia-smi", smi, evidence) for member, command, evidence in queries
+    ]
+
+
+def process_source(machine: Machine, then: Following | None = None) -> Source:
+    """It looks at everybody at once, and then waits to be told (``told``) what only the collector knows."""
     return Source(
         "processes",
         "proc.json",
         _PROC_DEADLINE_S,
-        produce=lambda out: processes.produce(machine, out, (*pids, os.getpid()), named),
+        produce=lambda out: _processes(machine, out),
         evidence="open handles",
+        listens=True,
+        then=then,
     )
+
+
+def told(own: Iterable[int], booked: Iterable[int]) -> str:
+    """The line for ``process_source``. ``own``: the collector's processes. ``booked``: PIDs in NVML's lists; it knows
+    some that no descriptor shows.
+    """
+    return json.dumps([list(own)[:_TOLD_CAP], list(booked)[:_TOLD_CAP]])
+
+
+# What a child does is imported in the child: there it costs nobody else time.
+
+
+def _nvml(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import nvml
+
+    nvml.look(machine, out)
+
+
+def _processes(machine: Machine, out: Out) -> None:
+    from gpudiag.collect import processes
+
+    processes.produce(machine, out, _told)
+
+
+def _told() -> tuple[Sequence[int], Sequence[int]]:
+    line = heard(NVML_FIRST_S + _TOLD_LATE_S)
+    own, booked = json.loads(line) if line else ((), ())
+    return (*own, os.getpid(), os.getppid()), booked
 
 
 def series_source(machine: Machine, duration_s: float, every_s: float) -> Source:
@@ -70,8 +119,14 @@ def series_source(machine: Machine, duration_s: float, every_s: float) -> Source
         "memory over time",
         "nvml-series.json",
         duration_s + 2,
-        produce=lambda out: nvml.series(machine, out, duration_s, every_s),
+        produce=lambda out: _series(machine, out, duration_s, every_s),
     )
+
+
+def _series(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
+    from gpudiag.collect import nvml
+
+    nvml.series(machine, out, duration_s, every_s)
 
 
 def _tool(command: str, member: str, deadline_s: float, name: str, path: str | None, evidence: str | None) -> Source:
@@ -94,7 +149,7 @@ def _fuser(machine: Machine) -> Source:
     return Source(
         "fuser",
         "fuser.txt",
-        _TOOL_DEADLINE_S,
+        _PROC_DEADLINE_S,
         argv=(path or "fuser", "-v", *files),
         command="fuser -v /dev/nvidia* 2>&1",
         evidence="open handles",

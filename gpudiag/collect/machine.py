@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 _FALLBACKS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
 """Searched behind PATH: the driver's container hook, and what a root shell of su leaves out."""
@@ -22,8 +20,10 @@ def find_tool(name: str) -> str | None:
 
 
 def load_nvml() -> Any:
-    """The module ``pynvml``; ``ImportError`` where it is not installed. Called in a child process only."""
-    return import_module("pynvml")
+    """NVML, initialised; ``NvmlError`` where it cannot be had. Called in a child process only: it may never return."""
+    from gpudiag.collect.libnvml import Library
+
+    return Library()
 
 
 def tool_environment() -> Mapping[str, str]:
@@ -31,13 +31,12 @@ def tool_environment() -> Mapping[str, str]:
     return {**os.environ, "LC_ALL": "C", "LANG": "C", "PAGER": "cat", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """Where its parts are found."""
 
     proc: str = "/proc"
     dev: str = "/dev"
     tool: Callable[[str], str | None] = find_tool
     nvml: Callable[[], Any] = load_nvml
-    root: bool = field(default_factory=lambda: os.geteuid() == 0)
+    root: bool = os.geteuid() == 0
     """The collector has root's rights."""

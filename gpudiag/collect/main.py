@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 from gpudiag.bundle.sinks import PARTIAL
-from gpudiag.collect import remote
 from gpudiag.collect.extras import sources as extra_sources
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.options import Chosen, chosen
 from gpudiag.collect.recording import STANDARD_OUTPUT, Recorded, record
 from gpudiag.collect.secrets import RowSecrets
 from gpudiag.collect.telling import Progress, holds, say, without_root
-from gpudiag.collect.zipped import single_file
 
 EXIT_WRITTEN = 0
 EXIT_WRITE = 1
@@ -57,6 +53,8 @@ def _here(asked: Chosen, machine: Machine) -> int:
 
 
 def _far(asked: Chosen) -> int:
+    from gpudiag.collect import remote
+
     done = remote.collect(asked)
     failed, interrupted = not all(host.written for host in done.hosts), done.interrupted
     code = EXIT_INTERRUPTED if interrupted else EXIT_HOST_FAILED if failed else EXIT_WRITTEN
@@ -92,6 +90,10 @@ def _rest(path: Path) -> str:
 
 def _explain(paths: Sequence[Path], otherwise: int) -> int:
     """Go on as ``gpudiag explain``, with its exit code; ``otherwise`` where it is not installed."""
+    # Neither is needed to look, and to load them would take longer.
+    import subprocess
+    from importlib.util import find_spec
+
     if any(find_spec(name) is None for name in ("gpudiag.cli", "typer", "polars")):
         say("gpudiag: the bundle cannot be explained here: only the collector is installed")
         return otherwise
@@ -105,6 +107,8 @@ def _explain(paths: Sequence[Path], otherwise: int) -> int:
 
 def _print_collector() -> int:
     try:
+        from gpudiag.collect.zipped import single_file
+
         sys.stdout.write(single_file())
         sys.stdout.flush()
     except OSError as error:

@@ -4,94 +4,150 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any, Callable
 
+from gpudiag.collect import libnvml
+from gpudiag.collect.libnvml import LISTS, NvmlError
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
 
-LISTS = ("Compute", "Graphics", "MPSCompute")
-_ABSENT = ("LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "NotSupported", "FunctionNotFound")
-"""NVML errors that say that there is no driver to ask, by the name of their class behind ``NVMLError_``."""
+_ABSENT = (
+    libnvml.NOT_SUPPORTED,
+    libnvml.DRIVER_NOT_LOADED,
+    libnvml.LIBRARY_NOT_FOUND,
+    libnvml.FUNCTION_NOT_FOUND,
+    libnvml.VERSION_MISMATCH,
+)
+"""Errors that say that there is no driver to ask."""
+_RECOVERY = (
+    "None",
+    "Reset",
+    "Reboot",
+    "Drain P2P",
+    "Drain and Reset",
+    "Recover IMEX Domain",
+    "Bus Reset",
+    "System Reboot",
+)
+"""``NVML_GPU_RECOVERY_ACTION_…`` by number, in the words of ``nvidia-smi -q`` where that has some."""
+_ACCOUNTED_CAP = 500
+"""Processes of the driver's accounting that are written, those that took most."""
 
 
 class _Nvml:
-    """An initialised NVML."""
+    """An initialised NVML and the GPUs that it gives."""
 
     def __init__(self, machine: Machine) -> None:
         """Raise ``Ended`` if it cannot be had."""
+        self.failed: list[str] = []
+        self.handles: list[tuple[int, Any]] = []
         try:
-            self.module: Any = machine.nvml()
-        except ImportError:
-            raise Ended("absent", "the Python module pynvml is not installed") from None
-        try:
-            self.module.nvmlInit()
-            self.handles: list[tuple[int, Any]] = []
-            self.failed: list[str] = []
-            for index in range(self.module.nvmlDeviceGetCount()):
+            self.library: Any = machine.nvml()
+            for index in range(self.library.count()):
                 self._add(index)
-        except Exception as error:
-            kind = type(error).__name__
-            if kind.startswith("NVMLError_"):
-                kind = kind[len("NVMLError_") :]
-            outcome = "denied" if kind == "NoPermission" else "absent" if kind in _ABSENT else "truncated"
-            raise Ended(outcome, f"NVML: {_words(error)}") from None
+        except NvmlError as error:
+            outcome = "denied" if error.code == libnvml.NO_PERMISSION else "truncated"
+            raise Ended("absent" if error.code in _ABSENT else outcome, f"NVML: {_words(error)}") from None
         if not self.handles and not self.failed:
             raise Ended("absent", "NVML: the driver has no GPU")
 
     def _add(self, index: int) -> None:
         try:
-            self.handles.append((index, self.module.nvmlDeviceGetHandleByIndex(index)))
-        except Exception as error:
+            self.handles.append((index, self.library.gpu(index)))
+        except NvmlError as error:
             self.failed.append(f"GPU {index}: {_words(error)}")
 
-    def names(self, handle: Any) -> Mapping[str, object]:
-        """What does not change: UUID, bus id, name."""
-        found: dict[str, object] = {
-            "uuid": self._text(lambda: self.module.nvmlDeviceGetUUID(handle)),
-            "bus_id": self._text(lambda: self.module.nvmlDeviceGetPciInfo(handle).busId),
-            "name": self._text(lambda: self.module.nvmlDeviceGetName(handle)),
-        }
-        return {key: value for key, value in found.items() if value is not None}
-
-    def memory(self, index: int, handle: Any) -> dict[str, object]:
+    def figures(self, index: int, handle: Any) -> dict[str, object]:
         """Figures and lists of one GPU, in bytes; ``used`` counts the driver's reserve, ``used_v2`` does not."""
-        plain = self.module.nvmlDeviceGetMemoryInfo(handle)
-        found: dict[str, object] = {"index": index, "used": plain.used, "free": plain.free, "total": plain.total}
-        version = getattr(self.module, "nvmlMemory_v2", None)
-        if version is not None:
+        return {"index": index, **self._memory(handle), **self._lists(handle)}
+
+    def nature(self, handle: Any) -> dict[str, object]:
+        """What is asked once a look: names, what the driver advises, what it remembers, MIG devices."""
+        asked: dict[str, Callable[[], object]] = {
+            "uuid": lambda: self.library.uuid(handle),
+            "bus_id": lambda: self.library.bus_id(handle),
+            "name": lambda: self.library.name(handle),
+            "recovery_action": lambda: _recovery(self.library.recovery_action(handle)),
+            "accounting": lambda: self.library.accounting(handle),
+            "mig": lambda: self.library.mig_enabled(handle),
+        }
+        found: dict[str, object] = {}
+        for key, ask in asked.items():
             try:
-                second = self.module.nvmlDeviceGetMemoryInfo(handle, version=version)
-                found.update(reserved=second.reserved, used_v2=second.used)
-            except Exception as error:
-                found["memory_v2"] = _words(error)  # a driver older than 510
+                found[key] = ask()
+            except NvmlError:
+                continue  # this GPU or this driver does not know it
+        if found.get("accounting") is True:
+            found.update(self._accounted(handle))
+        if found.get("mig") is True:
+            found.update(self._mig_devices(handle))
+        return found
+
+    def versions(self) -> dict[str, object]:
+        """Of the driver and of CUDA."""
+        found: dict[str, object] = {}
+        for key, ask in (("driver_version", self.library.driver_version), ("cuda_version", self.library.cuda_version)):
+            try:
+                found[key] = ask()
+            except NvmlError:
+                found[key] = None
+        return found
+
+    def _memory(self, handle: Any) -> dict[str, object]:
+        try:
+            plain = self.library.memory(handle)
+        except NvmlError as error:
+            # Of a divided GPU not everybody may see the whole; its parts and lists are another question.
+            if error.code != libnvml.NO_PERMISSION:
+                raise
+            return {"used": None, "memory_error": _words(error)}
+        found: dict[str, object] = {"used": plain.used, "free": plain.free, "total": plain.total}
+        try:
+            second = self.library.memory_v2(handle)
+            found.update(reserved=second.reserved, used_v2=second.used)
+        except NvmlError as error:
+            found["memory_v2"] = _words(error)  # a driver older than 510
+        return found
+
+    def _lists(self, handle: Any) -> dict[str, object]:
+        found: dict[str, object] = {}
         for kind in LISTS:
             try:
-                rows = getattr(self.module, f"nvmlDeviceGet{kind}RunningProcesses")(handle)
-                found[kind] = sorted(([row.pid, row.usedGpuMemory] for row in rows), key=lambda row: row[0])
-            except Exception as error:
+                found[kind] = sorted(
+                    ([row.pid, row.used] for row in self.library.processes(handle, kind)), key=lambda row: row[0]
+                )
+            except NvmlError as error:
                 found[f"{kind}_error"] = _words(error)
         return found
 
-    def versions(self) -> Mapping[str, object]:
-        """Of the driver and of CUDA."""
-        cuda = None
+    def _accounted(self, handle: Any) -> dict[str, object]:
         try:
-            number = self.module.nvmlSystemGetCudaDriverVersion_v2()
-            cuda = f"{number // 1000}.{number % 1000 // 10}"
-        except Exception:
-            cuda = None
-        return {"driver_version": self._text(self.module.nvmlSystemGetDriverVersion), "cuda_version": cuda}
+            rows = [list(row) for row in self.library.accounted(handle)]
+        except NvmlError as error:
+            return {"accounted_error": _words(error)}
+        rows.sort(key=lambda row: -(row[1] or 0))
+        return {"accounted": rows[:_ACCOUNTED_CAP], "accounted_not_written": max(0, len(rows) - _ACCOUNTED_CAP)}
 
-    def _text(self, ask: Callable[[], object]) -> str | None:
+    def _mig_devices(self, handle: Any) -> dict[str, object]:
+        found: list[dict[str, object]] = []
+        problems: list[str] = []
         try:
-            value = ask()
-        except Exception:
-            return None
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        return value if isinstance(value, str) else None
+            for device in self.library.mig_devices(handle):
+                try:
+                    instances = self.library.instances(device)
+                    row = {"uuid": self.library.uuid(device), "gi": instances[0], "ci": instances[1]}
+                    found.append({**row, **self._memory(device), **self._lists(device)})
+                except NvmlError as error:
+                    problems.append(_words(error))
+        except NvmlError as error:
+            problems.append(_words(error))
+        return {"mig_devices": found, **({"mig_error": "; ".join(problems)[:500]} if problems else {})}
+
+
+def _recovery(number: int) -> str:
+    return _RECOVERY[number] if number < len(_RECOVERY) else str(number)
 
 
 def look(machine: Machine, out: Out) -> None:
@@ -103,12 +159,12 @@ def look(machine: Machine, out: Out) -> None:
     for index, handle in nvml.handles:
         begun, stamp = time.monotonic(), _now()
         try:
-            figures = nvml.memory(index, handle)
-        except Exception as error:
+            figures = nvml.figures(index, handle)
+        except NvmlError as error:
             failed.append(f"GPU {index}: {_words(error)}")
             continue
         spent = round(time.monotonic() - begun, 6)
-        row: dict[str, object] = {"t": stamp, "s": spent, "gpus": [{**figures, **nvml.names(handle)}]}
+        row: dict[str, object] = {"t": stamp, "s": spent, "gpus": [{**figures, **nvml.nature(handle)}]}
         if first:
             row.update(nvml.versions())
         out.line(("" if first else ",") + json.dumps(row))
@@ -142,8 +198,8 @@ def _samples(nvml: _Nvml, duration_s: float, every_s: float) -> Iterator[tuple[s
         gpus: list[dict[str, object]] = []
         for index, handle in nvml.handles:
             try:
-                gpus.append(nvml.memory(index, handle))
-            except Exception:
+                gpus.append(nvml.figures(index, handle))
+            except NvmlError:
                 continue  # one GPU that is lost does not end the series of the others
         now = time.monotonic()
         yield stamp, round(now - begun, 6), gpus

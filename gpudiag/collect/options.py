@@ -6,12 +6,11 @@ import argparse
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 from gpudiag.collect.destination import Destination, destinations
 from gpudiag.collect.recording import STANDARD_OUTPUT, Options
@@ -25,8 +24,7 @@ Exit codes: 0 written, 1 not written, 2 usage, 4 written but no GPU source answe
 interrupted. With --explain the code is that of explain, except that 1, 5 and 130 stay."""
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """What a person has asked for."""
 
     recording: Options
@@ -202,4 +200,8 @@ def _instant(text: str) -> str:
 
 def _writable() -> Path:
     """This directory, or that of temporary files where nothing can be written here."""
-    return Path() if os.access(".", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    if os.access(".", os.W_OK | os.X_OK):
+        return Path()
+    from tempfile import gettempdir
+
+    return Path(gettempdir())

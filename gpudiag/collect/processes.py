@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import cast
+from typing import Callable, NamedTuple, cast
 
 from gpudiag.collect.guarded import guarded
+from gpudiag.collect.hidden import hides, own_hidepid
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
+from gpudiag.redact.environment import allowed, parse
+from gpudiag.redact.redactor import Redactor
 
 STALL_S = 1.0
 """How long one process may take. A file of ``/proc`` waits for a lock of the process that it is about."""
@@ -28,8 +30,7 @@ _STATE, _PPID, _PGRP, _SESSION, _VSIZE = 0, 1, 2, 3, 20
 _KTHREADD = 2
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What decides whether a process is of interest."""
 
     pid: int
@@ -52,18 +53,20 @@ class Seen:
         return _KTHREADD in (self.pid, self.ppid)
 
 
-def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int]) -> None:
-    """Write the rows. ``own``: the collector's processes, no relatives of anybody. ``booked``: PIDs in NVML's lists."""
+def produce(machine: Machine, out: Out, told: Callable[[], tuple[Iterable[int], Iterable[int]]]) -> None:
+    """Write the rows. ``told`` is asked when everybody was looked at: for the collector's own processes, which are no
+    relatives of anybody, and for the PIDs in NVML's lists.
+    """
     begun = time.monotonic()
     folder = machine.proc
     hung: set[int] = set()
     seen = {item.pid: item for item in _scan(folder, out, hung)}
     mapped = dict(_mapped(folder, [item.pid for item in seen.values() if item.memory], out))
     hung |= {pid for pid, held in mapped.items() if held is None}
-    own = set(own)
+    own, booked = map(set, told())
     seeds = {pid for pid, item in seen.items() if item.devices or (item.state in "ZD" and not item.kernel)}
     seeds |= {pid for pid, held in mapped.items() if held or held is None}
-    seeds |= seen.keys() & set(booked)
+    seeds |= seen.keys() & booked
     chosen = choose(seen, seeds - own)
     out.line("{")
     separator = ""
@@ -73,17 +76,22 @@ def produce(machine: Machine, out: Out, own: Iterable[int], booked: Iterable[int
         record["nvidia_maps"] = mapped.get(pid) or []
         out.line(f'{separator}"{pid}": {json.dumps(record)}')
         separator = ","
+    # Who is hidden is nobody that was denied: the folder is not there.
+    hidden = not machine.root and hides(own_hidepid(folder))
     denied = sum(1 for item in seen.values() if item.denied and item.memory and item.pid not in own)
-    told = {
+    summary = {
         "processes": len(seen),
         "denied": denied,
         "did_not_return": sorted(hung),
         "root": machine.root,
+        "hidden": hidden,
         "not_written": max(0, len(chosen) - INTEREST_CAP),
         "seconds": round(time.monotonic() - begun, 3),
     }
-    out.line(f'{separator}"scan": {json.dumps(told)}')
+    out.line(f'{separator}"scan": {json.dumps(summary)}')
     out.line("}")
+    if hidden:
+        raise Ended("denied", "/proc hides the processes of others (hidepid)")
     if denied:
         raise Ended("denied", f"{denied} of {len(seen)} processes could not be looked into without root")
     if hung:
@@ -281,12 +289,15 @@ def _texts(folder: str, pid: int, *, memory: bool) -> dict[str, object]:
             tasks[thread] = text
     record["tasks"] = tasks
     if not memory:
-        record["unread"] = ["cmdline", "exe"]
+        record["unread"] = ["cmdline", "exe", "environ"]
         return record
     try:
         record["exe"] = os.readlink(f"{base}/exe")  # noqa: PTH115
     except OSError:
         record.pop("exe", None)
+    environ = _bytes(f"{base}/environ")
+    if environ is not None:
+        record["environ"] = allowed(parse(environ), Redactor())
     cmdline = _bytes(f"{base}/cmdline")
     if cmdline is not None:
         record["cmdline"] = cmdline.decode("utf-8", "replace")

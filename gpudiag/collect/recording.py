@@ -6,9 +6,8 @@ import os
 import pwd
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from gpudiag import __version__
 from gpudiag.bundle.format import Clocks, Start
@@ -19,18 +18,15 @@ from gpudiag.collect.identity import NOBODY, Own, own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import Secrets
-from gpudiag.collect.source import Context, Source
+from gpudiag.collect.source import Context, Following, Source
 
-_NVML_FIRST_S = 0.5
-"""How long the processes wait for NVML's list of PIDs."""
 _STUCK_DEADLINE_S = 2.0
 """For GPU sources of a look when those of the one before did not come back: each more is one more that hangs."""
 _LOOKS_CAP = 99
 STANDARD_OUTPUT = Path("-")
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What a person has asked for."""
 
     path: Path
@@ -51,6 +47,11 @@ class Options:
     callers: Own = NOBODY
     """Processes of the tool that started this one over a connection; they may be on the same machine."""
 
+    @property
+    def quick(self) -> bool:
+        """One look, with the fewest questions."""
+        return self.duration_s <= 0
+
     def looks(self) -> tuple[str, ...]:
         """Names of the looks, which sort in their order."""
         count = 1 + (0 if self.duration_s <= 0 else max(1, round(self.duration_s / max(self.interval_s, 0.01))))
@@ -59,8 +60,7 @@ class Options:
         return tuple(f"look-{number:0{width}d}" for number in range(1, count + 1))
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What came of it."""
 
     path: Path
@@ -118,24 +118,42 @@ def _looks(
             runner.run(until=begun + number * step)
         stuck = any(job.outcome == "timed_out" for job in shown if job.source.member in look.GPU_MEMBERS)
         patience = min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
-        shown += _look(name, machine, runner, patience)
+        processes = look.process_source(machine, None if number else _around(options, machine))
+        sources = [*look.first_sources(machine, patience), processes]
+        more = look.more_sources(machine, patience)
+        jobs = [runner.start(source, name) for source in (sources if options.quick else [*sources, *more])]
         if number == 0:
-            interest = figures.written_pids(shown)
-            context = Context(machine, interest, options.kills, options.logs, options.history)
+            context = Context(machine, options.kills, options.logs, options.history)
             for source in extras(context):
                 runner.start(source)
+        _listen(jobs, runner)
+        if options.quick and not any(job.good for job in jobs if job.source.member == look.NVML_MEMBER):
+            jobs += [runner.start(source, name) for source in more]
+        runner.run(jobs)
+        shown += jobs
     runner.run()
     return shown
 
 
-def _look(name: str, machine: Machine, runner: Runner, gpu_deadline_s: float) -> list[Job]:
-    jobs = [runner.start(source, name) for source in look.first_sources(machine, gpu_deadline_s)]
+def _around(options: Options, machine: Machine) -> Following:
+    """What is asked when the processes of interest are known."""
+
+    def sources(text: str) -> Sequence[Source]:
+        from gpudiag.collect import around
+
+        interest = figures.written_pids(text)
+        return [around.source(machine, interest, logs=not options.logs)] if interest else []
+
+    return sources
+
+
+def _listen(jobs: list[Job], runner: Runner) -> None:
+    """Tell the scan of the processes what NVML has told."""
     asked = [job for job in jobs if job.source.member == look.NVML_MEMBER]
-    runner.run(asked, until=time.monotonic() + _NVML_FIRST_S)
-    pids = (os.getpid(), *runner.pids)
-    jobs.append(runner.start(look.process_source(machine, pids, figures.booked_mib(asked)), name))
-    runner.run(jobs)
-    return jobs
+    runner.run(asked, until=time.monotonic() + look.NVML_FIRST_S)
+    for job in jobs:
+        if job.source.listens:
+            runner.tell(job, look.told((os.getpid(), *runner.pids), figures.booked_mib(asked)))
 
 
 def clocks() -> Clocks:

@@ -140,7 +140,7 @@ class _Program:
     def __call__(self, ssh: int) -> bytes:
         request = Request(
             words=self.asked.far_words,
-            callers=replace(self.here, pids=(*self.here.pids, ssh)),
+            callers=self.here._replace(pids=(*self.here.pids, ssh)),
             ends_after_s=int(self.deadline_s) + 10,
             as_root=f"gpudiag collect --host root@{self.host.label}",
         )

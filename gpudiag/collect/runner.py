@@ -11,7 +11,6 @@ import selectors
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Callable, cast
 
 from gpudiag.bundle.format import OUTCOME_VALUES
@@ -23,6 +22,8 @@ from gpudiag.collect.source import Source
 _CHUNK = 1 << 16
 _POLL_S = 0.02
 """How often it is asked whether a child has ended whose pipe does not tell."""
+_SOON_S = 0.0005
+"""The same where the pipe has ended: the child is about to."""
 _GRACE_S = 0.3
 """A pipe that is still open so long after its child has ended is held by somebody else."""
 _LINE_CAP = 4 << 20
@@ -31,34 +32,36 @@ _KEPT = 1 << 20
 """Bytes of a source that the collector remembers for its own use."""
 
 
-@dataclass
 class Job:
     """A source while it runs, and how it ended."""
 
-    source: Source
-    member: str
-    pid: int | None
-    """``None``: it was not run."""
-    started_ns: int
-    begun: float
-    """``time.monotonic``, as all of the following."""
-    writer: SourceWriter | None
-    secrets: Secrets | None = None
-    """``None``: they stay in."""
-    pids: list[int] = field(default_factory=lambda: list[int]())
-    pipe: int | None = None
-    pending: bytes = b""
-    status: int | None = None
-    """As ``waitpid`` gives it."""
-    exited: float | None = None
-    told: tuple[str, str | None, int | None] | None = None
-    """Outcome, reason and exit code, by the child's own word."""
-    outcome: str | None = None
-    """``None`` while it runs."""
-    because: str | None = None
-    exit_code: int | None = None
-    text: bytearray = field(default_factory=bytearray)
-    """The beginning of what it wrote."""
+    def __init__(self, source: Source, member: str, writer: SourceWriter | None) -> None:
+        self.source = source
+        self.member = member
+        self.writer = writer
+        self.started_ns = time.time_ns()
+        self.begun = time.monotonic()
+        self.pid: int | None = None
+        """``None``: it was not run."""
+        self.secrets: Secrets | None = None
+        """``None``: they stay in."""
+        self.pids: list[int] = []
+        self.pipe: int | None = None
+        self.ear: int | None = None
+        """Where the line goes that the source waits for."""
+        self.pending = b""
+        self.status: int | None = None
+        """As ``waitpid`` gives it."""
+        self.exited: float | None = None
+        """``time.monotonic``."""
+        self.told: tuple[str, str | None, int | None] | None = None
+        """Outcome, reason and exit code, by the child's own word."""
+        self.outcome: str | None = None
+        """``None`` while it runs."""
+        self.because: str | None = None
+        self.exit_code: int | None = None
+        self.text = bytearray()
+        """The beginning of what it wrote."""
 
     @property
     def ended(self) -> bool:
@@ -86,19 +89,19 @@ class Runner:
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._running: list[Job] = []
+        self._stopped = False
         self.pids: list[int] = []
         """Every process that was started."""
 
     def start(self, source: Source, folder: str | None = None) -> Job:
         """Start a source; ``folder`` is the look that it is part of."""
         member = source.member if folder is None else f"{folder}/{source.member}"
-        job = Job(source, member, None, time.time_ns(), time.monotonic(), self._bundle.source(member))
-        job.secrets = None if self._secrets is None else self._secrets()
+        job = Job(source, member, self._bundle.source(member))
         if source.absent is not None:
             self._end(job, "absent", source.absent)
             return job
         try:
-            job.pid, job.pipe = spawn(source)
+            job.pid, job.pipe, job.ear = spawn(source)
         except OSError as error:
             self._end(job, "denied", f"no process could be started: {error.strerror}")
             return job
@@ -107,7 +110,20 @@ class Runner:
         os.set_blocking(job.pipe, False)
         self._selector.register(job.pipe, selectors.EVENT_READ, job)
         self._running.append(job)
+        # Only now: while the child is at work there is time to load what takes secrets out.
+        job.secrets = None if self._secrets is None else self._secrets()
         return job
+
+    def tell(self, job: Job, line: str) -> None:
+        """Give a source the line that it waits for. One that has ended or that does not read misses it."""
+        if job.ear is None:
+            return
+        try:
+            os.set_blocking(job.ear, False)
+            os.write(job.ear, line.encode() + b"\n")
+        except OSError:
+            pass  # It has ended.
+        self._mute(job)
 
     def run(self, jobs: Iterable[Job] | None = None, until: float | None = None) -> None:
         """Serve all running sources until these jobs (or all) have ended, or until an instant of ``monotonic``."""
@@ -122,6 +138,7 @@ class Runner:
 
     def stop(self, because: str) -> None:
         """Kill what runs and keep what it has written."""
+        self._stopped = True
         for job in list(self._running):
             self._kill(job)
             self._end(job, "truncated", because)
@@ -130,7 +147,8 @@ class Runner:
         ends = [job.begun + job.source.deadline_s for job in self._running]
         if until is not None:
             ends.append(until)
-        return max(0.0, min(now + _POLL_S, *ends) - now)
+        ending = any(job.pipe is None and job.exited is None for job in self._running)
+        return max(0.0, min(now + (_SOON_S if ending else _POLL_S), *ends) - now)
 
     def _serve(self, pause: float) -> None:
         for key, _ in self._selector.select(pause):
@@ -224,8 +242,14 @@ class Runner:
             os.close(job.pipe)
             job.pipe = None
 
+    def _mute(self, job: Job) -> None:
+        if job.ear is not None:
+            os.close(job.ear)
+            job.ear = None
+
     def _end(self, job: Job, outcome: str, because: str | None) -> None:
         self._close(job)
+        self._mute(job)
         if job in self._running:
             self._running.remove(job)
         removed = None if job.secrets is None else job.secrets.removed()
@@ -244,6 +268,9 @@ class Runner:
             )
         if self._say is not None:
             self._say(job)
+        if job.source.then is not None and not self._stopped:
+            for source in job.source.then(job.text.decode("utf-8", "surrogateescape")):
+                self.start(source)
 
 
 def _told(data: bytes) -> tuple[str, str | None, int | None] | None:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Protocol, cast
 
+from gpudiag.redact.hint import HINT
 from gpudiag.redact.redactor import Redactor
 
 _RECORD = re.compile(r"(?P<front>,?(?:\"\w{1,20}\": )?)(?P<value>\{.*\}\Z)", re.DOTALL)
@@ -31,6 +32,9 @@ class RowSecrets:
         self._redactor = Redactor()
 
     def row(self, text: str) -> str:
+        # A hint is plain ASCII, which JSON leaves as it is.
+        if not HINT.search(text):
+            return text
         match = _RECORD.match(text)
         if match is None:
             return self._redactor.row(text)

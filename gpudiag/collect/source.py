@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Callable, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Callable, NamedTuple, Protocol
 
 from gpudiag.collect.machine import Machine
 
@@ -19,27 +18,52 @@ class Out(Protocol):
         """The child has started a process of its own, so that no rule takes it for somebody's."""
 
 
-@dataclass(frozen=True)
 class Source:
     """A source of a bundle. ``produce`` and ``argv``: exactly one of them is given."""
 
-    name: str
-    """What a person reads while it runs: ``kernel log``."""
-    member: str
-    """Name of its entry: ``kernel.log``. A look puts its folder in front."""
-    deadline_s: float
-    """After so many seconds the child is killed and left; what has arrived is kept."""
-    produce: Callable[[Out], None] | None = None
-    """Runs in a child process. Returns: ``ok``. Raises ``Ended``: that outcome, with the rows written so far.
-    Anything else that it raises is an outcome ``truncated`` with the exception's words."""
-    argv: tuple[str, ...] = ()
-    """A program, by its path, that is run in place of ``produce``; both of its outputs are the rows."""
-    command: str | None = None
-    """What stands in the header line ``# <time> $ <command>``; ``None``: no header lines (JSON, XML)."""
-    evidence: str | None = None
-    """Class of evidence in the report's words (``open handles``), if the source is the whole of a class."""
-    absent: str | None = None
-    """Why there is nothing to read (``nvidia-smi is not installed``): it is not run, its outcome is ``absent``."""
+    # Neither here nor elsewhere in the collector a data class: their module loads others that take longer than a look.
+    def __init__(
+        self,
+        name: str,
+        member: str,
+        deadline_s: float,
+        produce: Callable[[Out], None] | None = None,
+        argv: tuple[str, ...] = (),
+        command: str | None = None,
+        evidence: str | None = None,
+        absent: str | None = None,
+        listens: bool = False,
+        then: Following | None = None,
+    ) -> None:
+        self.name = name
+        """What a person reads while it runs: ``kernel log``."""
+        self.member = member
+        """Name of its entry: ``kernel.log``. A look puts its folder in front."""
+        self.deadline_s = deadline_s
+        """After so many seconds the child is killed and left; what has arrived is kept."""
+        self.produce = produce
+        """Runs in a child process. Returns: ``ok``. Raises ``Ended``: that outcome, with the rows written so far.
+        Anything else that it raises is an outcome ``truncated`` with the exception's words."""
+        self.argv = argv
+        """A program, by its path, that is run in place of ``produce``; both of its outputs are the rows."""
+        self.command = command
+        """What stands in the header line ``# <time> $ <command>``; ``None``: no header lines (JSON, XML)."""
+        self.evidence = evidence
+        """Class of evidence in the report's words (``open handles``), if the source is the whole of a class."""
+        self.absent = absent
+        """Why there is nothing to read (``nvidia-smi is not installed``): not run, its outcome is ``absent``."""
+        self.listens = listens
+        """``produce`` waits for a line from the collector (``child.heard``, ``Runner.tell``)."""
+        self.then = then
+        """Sources that are started when it has ended."""
+
+
+class Following(Protocol):
+    """Makes sources from what another one has written."""
+
+    def __call__(self, text: str, /) -> Sequence[Source]:
+        """None where nothing follows."""
+        ...
 
 
 class Ended(Exception):  # noqa: N818 - reads as a sentence where it is raised
@@ -63,13 +87,10 @@ def from_lines(lines: Callable[[], Iterable[str]]) -> Callable[[Out], None]:
     return produce
 
 
-@dataclass(frozen=True)
-class Context:
-    """What a source that is not part of a look may start from."""
+class Context(NamedTuple):
+    """What sources that are not part of a look may start from."""
 
     machine: Machine
-    interest: tuple[int, ...] = ()
-    """PIDs that hold or may hold a device, and their relatives, as the first look found them."""
     kills: tuple[tuple[str, str | None], ...] = ()
     """Stated kill commands with their times (RFC 3339), in order: ``--kill`` and ``--at``."""
     logs: tuple[str, ...] = ()

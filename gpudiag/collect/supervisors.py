@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.groups import Keepers
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out, Source
-from gpudiag.redact.environment import allowed, parse
-from gpudiag.redact.redactor import Redactor
 
 _DEADLINE_S = 4.0
 _PROPERTIES = "Id,ActiveState,SubState,MainPID,Restart,KillMode,ExecStart"
@@ -19,20 +16,11 @@ _TEMPLATE = "{{.Id}} {{.Name}} {{.State.Pid}} {{.HostConfig.RestartPolicy.Name}}
 _ENGINES = ("docker", "podman", "nerdctl")
 _UNITS_CAP = 20
 _CONTAINERS_CAP = 20
-_PIDS_CAP = 100
-_ENVIRON_CAP = 1 << 20
 
 
-def sources(machine: Machine, interest: Sequence[int], keepers: Keepers) -> list[Source]:
+def sources(machine: Machine, keepers: Keepers) -> list[Source]:
     """A source for each that could be asked; none for what is not there."""
-    found = [
-        Source(
-            "environment",
-            "supervisors.txt",
-            _DEADLINE_S,
-            produce=lambda out: _environments(machine.proc, interest, out),
-        )
-    ]
+    found: list[Source] = []
     if keepers.units:
         argv = ("systemctl", "show", "--no-pager", "-p", _PROPERTIES, *keepers.units[:_UNITS_CAP])
         found.append(_asked(machine, "units", "units.txt", argv))
@@ -57,27 +45,3 @@ def _asked(machine: Machine, name: str, member: str, argv: Sequence[str]) -> Sou
 
     absent = None if machine.tool(argv[0]) is not None else f"{argv[0]} is not installed"
     return Source(name, member, _DEADLINE_S, produce=produce, command=shlex.join(argv), absent=absent)
-
-
-def _environments(proc: str, pids: Sequence[int], out: Out) -> None:
-    denied = 0
-    for pid in pids[:_PIDS_CAP]:
-        try:
-            with Path(f"{proc}/{pid}/environ").open("rb") as file:
-                raw = file.read(_ENVIRON_CAP)
-        except PermissionError:
-            denied += 1
-            continue
-        except OSError:
-            continue  # it has ended
-        for line in environment_lines(pid, raw):
-            out.line(line)
-    if denied:
-        raise Ended("denied", f"the environment of {denied} processes may not be read")
-
-
-def environment_lines(pid: int, raw: bytes) -> Iterator[str]:
-    """``pid 44 SLURM_JOB_ID: 77``: the variables that may leave the machine."""
-    for name, value in sorted(allowed(parse(raw), Redactor()).items()):
-        if name not in ("PATH", "LANG"):
-            yield f"pid {pid} {name}: {value}".replace("\n", " ")

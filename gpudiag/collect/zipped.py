@@ -6,7 +6,6 @@ import base64
 import io
 import json
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -21,8 +20,6 @@ _TEXT = """\
 #   python3 FILE --help                                      it changes nothing on the machine
 #   python3 FILE --kill 'pkill -9 -f vllm'                   writes gpudiag-HOST-TIME.tgz
 #   ssh HOST python3 - --quick -o - < FILE > bundle.tgz      leaves nothing there; or kubectl exec -i, docker exec -i
-#
-# It carries pynvml (Copyright NVIDIA Corporation, BSD licence, in the module's head) if its maker had that installed.
 import sys
 if sys.version_info < (3, 9):
     sys.exit("gpudiag: the collector needs Python 3.9 or newer, and this is %d.%d" % sys.version_info[:2])
@@ -79,7 +76,3 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         path = top / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             yield f"gpudiag/{file.relative_to(top).as_posix()}", file.read_bytes()
-    spec = find_spec("pynvml")
-    # Another distribution of that name is a package; the module is NVIDIA's own.
-    if spec is not None and spec.origin is not None and spec.submodule_search_locations is None:
-        yield "pynvml.py", Path(spec.origin).read_bytes()

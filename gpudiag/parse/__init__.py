@@ -8,12 +8,14 @@ from typing import TypeVar
 
 from gpudiag.evidence.exhibit import Exhibit, Input
 from gpudiag.model import (
+    Accounted,
     Booking,
     ClockPair,
     Container,
     Coverage,
     Damage,
     GpuName,
+    GpuReading,
     GpuSample,
     Handle,
     HostFact,
@@ -72,6 +74,8 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         log_events=_of(found, LogEvent),
         kernel_events=_of(found, KernelEvent),
         gpu_names=_of(found, GpuName),
+        readings=_of(found, GpuReading),
+        accounted=_of(found, Accounted),
         containers=_of(found, Container),
         units=_of(found, Unit),
         jobs=_of(found, Job),

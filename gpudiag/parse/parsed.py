@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from gpudiag.evidence.exhibit import LookName
 from gpudiag.model import (
+    Accounted,
     Booking,
     ClockPair,
     Container,
     Coverage,
     Damage,
     GpuName,
+    GpuReading,
     GpuSample,
     Handle,
     HostFact,
@@ -44,6 +46,8 @@ Row = (
     | Coverage
     | Damage
     | GpuName
+    | GpuReading
+    | Accounted
     | Container
     | Unit
     | Job
@@ -72,6 +76,8 @@ class Parsed:
     recorders: tuple[Recorder, ...] = ()
     """At most one an input."""
     gpu_names: tuple[GpuName, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
+    accounted: tuple[Accounted, ...] = ()
     containers: tuple[Container, ...] = ()
     units: tuple[Unit, ...] = ()
     jobs: tuple[Job, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gpudiag.model import Citation, Handle, KernelStack
 from gpudiag.parse.jsontext import JsonText, integer, items, mapping, text_of
@@ -12,6 +13,7 @@ from gpudiag.parse.source import Segment
 from gpudiag.parse.values import pid_of
 
 _DEAD = ("Z", "X", "x")
+_VARIABLES_CAP, _VALUE_CAP = 200, 2000
 
 
 def rows(segment: Segment) -> Iterator[Row]:
@@ -39,14 +41,16 @@ def rows(segment: Segment) -> Iterator[Row]:
     if handles:
         yield segment.coverage("open handles", complete=None)
     scan = mapping(mapping(document.value).get("scan"))
-    if scan and not integer(scan.get("denied")) and not items(scan.get("did_not_return")):
+    limited = bool(integer(scan.get("denied")) or items(scan.get("did_not_return")) or scan.get("hidden") is True)
+    if scan and not limited:
         # Not only these processes were looked into but all, threads of dead leaders included.
         yield segment.coverage("open handles", complete=True, as_root=scan.get("root") is True)
 
 
 def _one(segment: Segment, cited: Citation, pid: int, record: Mapping[str, object]) -> Iterator[Row]:
     texts = {name: value for name, value in record.items() if isinstance(value, str)}
-    yield process(segment.place, pid, cited, texts, _live_threads(mapping(record.get("tasks"))))
+    row = process(segment.place, pid, cited, texts, _live_threads(mapping(record.get("tasks"))))
+    yield replace(row, environ=_environ(mapping(record.get("environ"))))
     if frames := stack_frames(texts.get("stack", "").split("\n")):
         yield KernelStack(segment.place, cited, pid, frames)
     opened = dict.fromkeys(path for path in map(text_of, mapping(record.get("nvidia_fds")).values()) if path)
@@ -54,6 +58,11 @@ def _one(segment: Segment, cited: Citation, pid: int, record: Mapping[str, objec
     for how, paths in (("fd", opened), ("map", mapped)):
         for path in paths:
             yield Handle(segment.place, pid, path, how, cited)
+
+
+def _environ(variables: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    found = ((name, text_of(value)) for name, value in variables.items())
+    return tuple((name, value[:_VALUE_CAP]) for name, value in found if value is not None)[:_VARIABLES_CAP]
 
 
 def _live_threads(tasks: Mapping[str, object]) -> int | None:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from gpudiag.redact.names import is_secret_variable
 from gpudiag.redact.redactor import Redactor
 
-_PREFIXES = ("CUDA_", "NVIDIA_", "VLLM_", "NCCL_")
-_NAMES = frozenset({"SLURM_JOB_ID", "LANG", "PATH", "HOSTNAME"})
+_PREFIXES = ("CUDA_", "NVIDIA_", "VLLM_", "NCCL_", "RAY_")
+_NAMES = frozenset(
+    {"SLURM_JOB_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "JPY_PARENT_PID", "HOSTNAME"}
+)
 _PRESENCE = frozenset({"KUBERNETES_SERVICE_HOST"})
 """That they are set is telling; their values are nobody's business."""
 PRESENT = "present"

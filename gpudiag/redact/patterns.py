@@ -8,6 +8,9 @@ the time stays proportional to the length of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 REDACTED = "[redacted]"
 _BREAK = r"(?:[\s\x00]|\\u0000)"
@@ -20,36 +23,75 @@ VALUE = rf"(?P<value>(?!\$\(|`)(?:{_QUOTED}|{_BARE})(?:{_BARE}){{0,8192}})"
 _TO_NEXT_ITEM = r"(?:['\"]\s{0,4},\s{0,4}['\"])"
 """Between two items of a list as JSON or Python prints it."""
 
-NAMED_VALUE = re.compile(VALUE)
-OPTION = re.compile(
+
+class Pattern:
+    """A regular expression that is compiled when it is first of use: to compile all of these takes longer than to go
+    through what a usual machine prints.
+    """
+
+    def __init__(self, text: str, needs: Sequence[str] = (), flags: int = 0) -> None:
+        """``needs``: strings in lower case of which a text has at least one wherever the expression matches."""
+        self._text = text
+        self._needs = tuple(needs)
+        self._flags = flags
+
+    def may_match(self, folded: str) -> bool:
+        """``folded``: the text after ``str.casefold``."""
+        return any(need in folded for need in self._needs)
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The expression itself."""
+        return re.compile(self._text, self._flags)
+
+
+class Program(NamedTuple):
+    """A program whose short option takes a password; the letter alone means something else everywhere else."""
+
+    in_text: Pattern
+    option_in_text: Pattern
+    word: Pattern
+    option_word: Pattern
+
+
+NAMES = ("key", "token", "pass", "pwd", "secret", "credential", "auth", "bearer")
+"""One of them is in every name that announces a secret."""
+NAMED_VALUE = Pattern(VALUE)
+OPTION = Pattern(
     r"(?:(?<![\w.-])|(?<=\\u0000))(?P<front>--?(?P<name>[A-Za-z][\w.-]{1,60})"
-    rf"(?P<sign>{_BREAK}{{1,16}}|{_TO_NEXT_ITEM}))(?!-)"
+    rf"(?P<sign>{_BREAK}{{1,16}}|{_TO_NEXT_ITEM}))(?!-)",
+    needs=NAMES,
 )
 """``--api-key VALUE``, up to the value: the name decides whether there is one."""
-ASSIGNMENT = re.compile(
+ASSIGNMENT = Pattern(
     r"(?:(?<![A-Za-z0-9_.])|(?<=\\u0000))(?P<front>-{0,2}(?P<name>[A-Za-z_][\w.-]{1,80})(?:\\?['\"])?"
-    rf"(?P<sign>\s{{0,3}}=\s{{0,3}}|\s?:\s{{0,3}})(?:(?!{re.escape(REDACTED)})[\[({{])?)"
+    rf"(?P<sign>\s{{0,3}}=\s{{0,3}}|\s?:\s{{0,3}})(?:(?!{re.escape(REDACTED)})[\[({{])?)",
+    needs=NAMES,
 )
 """``HF_TOKEN=VALUE``, ``--token=VALUE``, ``"api_key": "VALUE"``, ``api_key=['VALUE']``, up to the value."""
 _SCHEME = rf"(?:bearer|basic|digest|token|apikey){_BREAK}{{1,4}}"
-HEADER = re.compile(
+HEADER = Pattern(
     rf"(?P<front>\b(?:proxy-)?authorization(?:\\?['\"])?\s{{0,3}}[:=]{_BREAK}{{0,3}}(?:\\?['\"])?"
     rf"(?:{_SCHEME}|(?!{_SCHEME}))){VALUE}",
-    re.IGNORECASE,
+    needs=("authorization",),
+    flags=re.IGNORECASE,
 )
-BEARER = re.compile(
+BEARER = Pattern(
     rf"(?P<front>\bbearer{_BREAK}{{1,4}})(?P<value>(?=[A-Za-z_~+/=-]{{0,200}}[0-9.])[\w.~+/=-]{{8,8192}})",
-    re.IGNORECASE,
+    needs=("bearer",),
+    flags=re.IGNORECASE,
 )
-URL = re.compile(
-    r"(?P<front>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://)(?P<value>[^\s\x00/'\"<>?#\\]{1,512})(?=@[^\s@])"
+URL = Pattern(
+    r"(?P<front>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://)(?P<value>[^\s\x00/'\"<>?#\\]{1,512})(?=@[^\s@])",
+    needs=("://",),
 )
-QUERY = re.compile(
+QUERY = Pattern(
     r"(?P<front>[?&](?:key|code|sig|signature|x-amz-signature|x-goog-signature|x-amz-security-token)=)"
     r"(?P<value>[^&\s\x00'\"#\\]{1,4096})",
-    re.IGNORECASE,
+    needs=("key=", "code=", "sig=", "signature=", "x-amz-security-token="),
+    flags=re.IGNORECASE,
 )
-SHAPES = re.compile(
+SHAPES = Pattern(
     r"(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,200}|hf_oauth_[\w.-]{16,400}"
     r"|sk-(?=[A-Za-z_-]{0,200}[0-9])[\w-]{16,300}"
@@ -58,37 +100,33 @@ SHAPES = re.compile(
     r"|eyJ[\w-]{8,8192}(?:\.[\w-]{0,8192}){1,4}"
     r"|xox[a-z]-[\w-]{10,300}|xapp-[\w-]{10,300}"
     r"|AIza[\w-]{35}|nvapi-[\w-]{20,200}|npm_[A-Za-z0-9]{30,60}|dckr_pat_[\w-]{20,60}|r8_[A-Za-z0-9]{30,60}"
-    r")"
-)
-HINT = re.compile(
-    r"key|token|secret|pass|pwd|credential|bearer|auth|pat\b|sig|code=|://|hf_|sk-|gh[pousr]_|github_pat|glpat|AKIA"
-    r"|ASIA|eyJ|xox|xapp-|AIza|nvapi-|npm_|dckr|r8_|mysql|mariadb|redis|mongo|curl|login|ldap|sqlcmd|smbclient",
-    re.IGNORECASE,
-)
-"""A text without any of these holds nothing that is looked for."""
-
+    r")",
+    needs=(
+        "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "eyj", "xox",
+        "xapp-", "aiza", "nvapi-", "npm_", "dckr_pat_", "r8_",
+    ),
+)  # fmt: skip
 _ATTACHED, _EITHER = rf"-p(?={_BARE})", rf"(?:{_BREAK}{{1,8}}|=)?"
 _PROGRAMS = (
-    (r"(?:mysql|mariadb)(?:dump|admin|import|check|show|-dump|-admin)?", _ATTACHED),
-    (r"sshpass", "-p" + _EITHER),
-    (r"(?:docker|podman|nerdctl)(?:\s|\x00|\\u0000){1,8}login", "-p" + _EITHER),
-    (r"mongo(?:sh|dump|restore|export|import)?", "-p" + _EITHER),
-    (r"redis-cli", "-a" + _EITHER),
-    (r"curl", "(?:-[uU]|--user|--proxy-user)" + _EITHER),
-    (r"ldap(?:search|modify|add|whoami)", "-w" + _EITHER),
-    (r"sqlcmd|bcp", "-P" + _EITHER),
-    (r"smbclient", "-U" + _EITHER),
+    (r"(?:mysql|mariadb)(?:dump|admin|import|check|show|-dump|-admin)?", _ATTACHED, ("mysql", "mariadb")),
+    (r"sshpass", "-p" + _EITHER, ("sshpass",)),
+    (r"(?:docker|podman|nerdctl)(?:\s|\x00|\\u0000){1,8}login", "-p" + _EITHER, ("login",)),
+    (r"mongo(?:sh|dump|restore|export|import)?", "-p" + _EITHER, ("mongo",)),
+    (r"redis-cli", "-a" + _EITHER, ("redis-cli",)),
+    (r"curl", "(?:-[uU]|--user|--proxy-user)" + _EITHER, ("curl",)),
+    (r"ldap(?:search|modify|add|whoami)", "-w" + _EITHER, ("ldap",)),
+    (r"sqlcmd|bcp", "-P" + _EITHER, ("sqlcmd", "bcp")),
+    (r"smbclient", "-U" + _EITHER, ("smbclient",)),
 )
 PROGRAMS = tuple(
-    (
-        re.compile(rf"(?:^|(?<=[\s\x00'\"/;|&(])|(?<=\\u0000))(?:{program})(?={_BREAK}|['\"])"),
-        re.compile(rf"(?:(?<=[\s\x00])|(?<=\\u0000))(?P<front>{option}){VALUE}"),
+    Program(
+        Pattern(rf"(?:^|(?<=[\s\x00'\"/;|&(])|(?<=\\u0000))(?:{program})(?={_BREAK}|['\"])", needs),
+        Pattern(rf"(?:(?<=[\s\x00])|(?<=\\u0000))(?P<front>{option}){VALUE}"),
+        Pattern(rf"(?:{program})\Z", needs),
+        Pattern(option),
     )
-    for program, option in _PROGRAMS
+    for program, option, needs in _PROGRAMS
 )
-"""Programs whose short option takes a password; the letter alone means something else everywhere else."""
-PROGRAM_WORDS = tuple((re.compile(rf"(?:{program})\Z"), re.compile(option)) for program, option in _PROGRAMS)
-"""The same for argument vectors."""
 REACH = 2000
 """Characters behind a program in which its options are looked for."""
 END_OF_COMMAND = re.compile(r"[;|\n]|&&")

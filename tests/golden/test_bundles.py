@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -102,7 +101,7 @@ def test_a_cut_bundle_never_contradicts_the_whole_one(name: str, tmp_path: Path)
 
 
 def test_boot_id_and_start_ticks_are_a_strong_identity(tmp_path: Path) -> None:
-    start = replace(NOBODY, boot_id=BOOT_ID, uid=0)
+    start = NOBODY._replace(boot_id=BOOT_ID, uid=0)
     report = explain([pack_capture(capture("selfmatch-orphans"), tmp_path / "b.tgz", start)])
     assert report.hosts[0].boot_id == BOOT_ID
     assert report.plan.kill
@@ -114,13 +113,13 @@ def test_boot_id_and_start_ticks_are_a_strong_identity(tmp_path: Path) -> None:
 
 def test_the_recorders_own_processes_are_never_in_the_plan(tmp_path: Path) -> None:
     plain = planned(explain([capture("selfmatch-orphans")]))
-    start: Start = replace(NOBODY, pids=tuple(sorted(plain))[:1])
+    start: Start = NOBODY._replace(pids=tuple(sorted(plain))[:1])
     report = explain([pack_capture(capture("selfmatch-orphans"), tmp_path / "b.tgz", start)])
     assert planned(report) <= plain - set(start.pids)
 
 
 def test_the_host_of_the_start_record_is_the_host_of_the_report(tmp_path: Path) -> None:
-    start = replace(NOBODY, host="node-1")
+    start = NOBODY._replace(host="node-1")
     report = explain([pack_capture(capture("selfmatch-orphans"), tmp_path / "b.tgz", start)])
     assert [host.name for host in report.hosts] == ["node-1"]
     alone = json.loads(json.dumps(content(report)).replace('"node-1"', '""'))

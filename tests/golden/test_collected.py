@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from gpudiag.explain import explain
+from gpudiag.evidence import read_input
+from gpudiag.explain import explain, explain_parsed
+from gpudiag.parse import parse
 from tests.golden.expectations import FIXTURES
 
 COLLECTED = FIXTURES / "collected"
@@ -72,3 +75,14 @@ def test_a_loop_whose_kill_has_no_time_is_not_called_free() -> None:
 
 def test_the_fixtures_are_all_tested() -> None:
     assert {path.name for path in Path(COLLECTED).iterdir()} == {*TRUTH, "respawn"}
+
+
+def test_the_scan_reaches_threads_of_dead_leaders() -> None:
+    """What the collector says of its own reach counts; without that, a zombie with threads leaves a doubt."""
+    inputs = [read_input(COLLECTED / "zombie", "I1")]
+    parsed = parse(inputs)
+    said = [row for row in parsed.coverage if row.source == "open handles" and row.complete and not row.names_missing]
+    assert said
+    others = replace(parsed, coverage=tuple(row for row in parsed.coverage if row not in said))
+    found = [explain_parsed(inputs, rows).facts["gpu"][0]["handles_complete"] for rows in (parsed, others)]
+    assert found == [True, False]

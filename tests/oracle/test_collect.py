@@ -232,6 +232,25 @@ def test_full_disk_leaves_a_readable_part(tmp_path: Path) -> None:
     assert read_contents(tmp_path / "x.tgz.partial").start is not None
 
 
+def test_the_line_for_the_open_shell_works_in_bash(tmp_path: Path, need: Callable[..., None]) -> None:
+    need("bash")
+    home = {"HOME": str(tmp_path), "HISTFILE": str(tmp_path / "none"), "SUDO_USER": ""}
+    told = collect(tmp_path, "--quick", **home).stderr
+    if "kill commands: absent" not in told:
+        pytest.skip("somebody's history on this machine has a kill command: the hint is not needed")
+    line = "history | gpudiag collect --history -"
+    assert line in told
+    (tmp_path / "x.tgz").unlink()
+    typed = line.replace("gpudiag collect", f"{sys.executable} -m gpudiag.collect") + f" --quick -o {tmp_path}/x.tgz"
+    script = f"set -o history; history -s \"pkill -9 -f 'vllm serve'\"; {typed}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **home}
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "history |" not in done.stderr
+    (text,) = [item.data for item in read_contents(tmp_path / "x.tgz").members if item.name == "kill-commands.json"]
+    assert [record["cmd"] for record in json.loads(text)] == ["pkill -9 -f 'vllm serve'"]
+
+
 def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_text("mine")
     done = collect(tmp_path, "--quick")

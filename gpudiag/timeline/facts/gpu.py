@@ -84,13 +84,18 @@ def _listed_absent(incident: Incident, look: Look, host: str) -> bool | None:
 
 
 def handles_complete(incident: Incident, look: Look) -> bool | None:
-    """All descriptors of all threads were read, as root: raw ``/proc`` files do that, ``fuser`` leaves zombies out."""
+    """All descriptors of all threads were read, as root: raw ``/proc`` files do that, ``fuser`` leaves zombies out.
+
+    A scan that says that it reached everything has looked into the threads of dead leaders, too.
+    """
     rows = [c for c in incident.parsed.coverage if c.at.look == look.id and c.source == "open handles"]
     if not any(row.outcome == "ok" for row in rows):
         return None
     view = incident.views[look.id]
     if view.limited or view.user not in ("root", None):
         return False
+    if any(row.outcome == "ok" and row.complete and row.as_root and not row.names_missing for row in rows):
+        return True
     by_threads = any(row.text_from == "proc" and row.at.look == look.id for row in incident.parsed.processes)
     return by_threads and view.user == "root" and not _unread_zombies(incident, look)
 

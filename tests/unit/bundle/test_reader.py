@@ -7,7 +7,6 @@ import random
 import tarfile
 import time
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,7 +116,7 @@ def test_a_member_that_was_exchanged_is_not_read(tmp_path: Path, small: bytes) -
 
 
 def test_a_start_record_that_was_exchanged_is_not_read(tmp_path: Path, small: bytes) -> None:
-    other = gzip.compress(entry("_bundle/start.json", replace(NOBODY, host="another").to_json()))
+    other = gzip.compress(entry("_bundle/start.json", NOBODY._replace(host="another").to_json()))
     contents = read(tmp_path, other + small[starts(small)[1] :])
     assert contents.start is None
     assert {flaw.member for flaw in contents.flaws} == {"_bundle/start.json"}
@@ -236,7 +235,7 @@ def test_padding_behind_the_archive_is_no_damage(tmp_path: Path, small: bytes) -
 
 def test_a_newer_format_gives_nothing_but_its_version(tmp_path: Path) -> None:
     path = tmp_path / "b.tgz"
-    bundle = BundleWriter(path, replace(NOBODY, major=2, minor=5))
+    bundle = BundleWriter(path, NOBODY._replace(major=2, minor=5))
     bundle.source("after/ps.txt").close()
     contents = read_contents(bundle.finish(Clocks()))
     assert contents.unreadable_version == "2.5"

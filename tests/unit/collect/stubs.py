@@ -1,5 +1,4 @@
 """A machine made of files and of a stub in NVML's place."""
-# ruff: noqa: N802, N815 - the names are NVML's
 
 from __future__ import annotations
 
@@ -9,74 +8,73 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from gpudiag.collect.libnvml import DRIVER_NOT_LOADED, NO_PERMISSION, NOT_SUPPORTED, Accounted, Listed, NvmlError
 from gpudiag.collect.machine import Machine
 
 MIB = 1 << 20
 
 
-class NVMLError_DriverNotLoaded(Exception):  # noqa: N801, N818 - the name that pynvml gives it
-    """As the real module raises it."""
-
-
 class Nvml:
-    """What is used of pynvml: one GPU, a figure a call, one process."""
-
-    nvmlMemory_v2 = 2
+    """What is asked of NVML: one GPU, a figure a call, one process with a size and one without."""
 
     def __init__(self, used_mib: Callable[[], float] = lambda: 1000.0, failing: frozenset[str] = frozenset()) -> None:
         self._used = used_mib
         self._failing = failing
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self._failing:
-            raise NVMLError_DriverNotLoaded("Driver Not Loaded")
-        return getattr(self, f"do_{name}")
-
-    def do_nvmlInit(self) -> None: ...
-
-    def do_nvmlDeviceGetCount(self) -> int:
+    def count(self) -> int:
         return 1
 
-    def do_nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+    def gpu(self, index: int) -> int:
         return index
 
-    def do_nvmlDeviceGetMemoryInfo(self, handle: int, version: int | None = None) -> SimpleNamespace:
-        used = int(self._used() * MIB)
-        figures = SimpleNamespace(used=used + 600 * MIB, free=1, total=140_000 * MIB)
-        return figures if version is None else SimpleNamespace(used=used, reserved=600 * MIB)
+    def memory(self, handle: int) -> SimpleNamespace:
+        self._latest = int(self._used() * MIB)
+        return SimpleNamespace(used=self._latest + 600 * MIB, free=1, total=140_000 * MIB)
 
-    def do_nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
-        return [SimpleNamespace(pid=77, usedGpuMemory=900 * MIB), SimpleNamespace(pid=78, usedGpuMemory=None)]
+    def memory_v2(self, handle: int) -> SimpleNamespace:
+        return SimpleNamespace(used=self._latest, reserved=600 * MIB)
 
-    def do_nvmlDeviceGetGraphicsRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
-        return []
+    def processes(self, handle: int, kind: str) -> list[Listed]:
+        if kind in self._failing:
+            raise NvmlError(NO_PERMISSION, "Insufficient Permissions")
+        return [Listed(77, 900 * MIB), Listed(78, None)] if kind == "Compute" else []
 
-    def do_nvmlDeviceGetMPSComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
-        return []
+    def uuid(self, handle: int) -> str:
+        return "GPU-5e1f0a00-0000-4000-8000-000000000001"
 
-    def do_nvmlDeviceGetUUID(self, handle: int) -> bytes:
-        return b"GPU-5e1f0a00-0000-4000-8000-000000000001"
+    def bus_id(self, handle: int) -> str:
+        return "00000000:00:06.0"
 
-    def do_nvmlDeviceGetPciInfo(self, handle: int) -> SimpleNamespace:
-        return SimpleNamespace(busId="00000000:00:06.0")
-
-    def do_nvmlDeviceGetName(self, handle: int) -> str:
+    def name(self, handle: int) -> str:
         return "NVIDIA H200"
 
-    def do_nvmlSystemGetDriverVersion(self) -> str:
+    def recovery_action(self, handle: int) -> int:
+        return 1
+
+    def accounting(self, handle: int) -> bool:
+        return True
+
+    def accounted(self, handle: int) -> list[Accounted]:
+        return [Accounted(41, 70_000 * MIB, 1_771_614_000_000_000, 61_000, False)]
+
+    def mig_enabled(self, handle: int) -> bool:
+        raise NvmlError(NOT_SUPPORTED, "Not Supported")
+
+    def driver_version(self) -> str:
         return "580.1"
 
-    def do_nvmlSystemGetCudaDriverVersion_v2(self) -> int:
-        return 13000
+    def cuda_version(self) -> str:
+        return "13.0"
+
+
+def no_driver() -> Any:
+    """In place of a driver that is not loaded."""
+    raise NvmlError(DRIVER_NOT_LOADED, "Driver Not Loaded")
 
 
 def blocking() -> Any:
     """In place of a driver that never answers."""
-
-    def never() -> None:
-        threading.Event().wait()
-
-    return SimpleNamespace(nvmlInit=never)
+    threading.Event().wait()
 
 
 def no_tool(name: str) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudiag.collect import extras, host, kernel, logs, supervisors
+from gpudiag.collect import around, extras, hidden, logs, supervisors
 from gpudiag.collect.ask import Answer, ask
 from gpudiag.collect.groups import Keepers, named
 from gpudiag.collect.machine import Machine
@@ -61,6 +61,14 @@ def machine(folder: Path, **tools: str) -> Machine:
     )
 
 
+def log(path: Path) -> logs.LogFile:
+    return logs.LogFile(str(path), str(path))
+
+
+def kernel_log(here: Machine) -> tuple[list[str], Ended | None]:
+    return written(extras.sources(Context(here))[1])
+
+
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose output goes to a file that is deleted afterwards."""
@@ -79,19 +87,19 @@ def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_file_that_a_server_writes_is_found_also_when_deleted(
     writer: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    (source,) = logs.sources(Machine(), [writer.pid, os.getpid() + 10**6], (), Keepers())
+    (source,) = logs.sources(Machine(), logs.written_by("/proc", [writer.pid, os.getpid() + 10**6]))
     assert source.member == "server-1.log"
     assert source.command is not None
     assert source.command.endswith("server.out")
     (tmp_path / "server.out").unlink()
-    (deleted,) = logs.sources(Machine(), [writer.pid], (), Keepers())
+    (deleted,) = logs.sources(Machine(), logs.written_by("/proc", [writer.pid]))
     assert written(deleted) == (["x"], None)
 
 
 def test_a_given_log_is_the_only_one(tmp_path: Path) -> None:
     path = tmp_path / "my log.txt"
     path.write_bytes(b"a\nb \xff\nc")
-    (source,) = logs.sources(Machine(), [os.getpid()], [str(path)], Keepers(containers=(ID,), units=("x.service",)))
+    *_, source = extras.sources(Context(Machine(), logs=(str(path),)))
     assert source.command == f"tail -c {TAIL} '{path}'"
     assert written(source) == (["a", "b \udcff", "c"], None)
 
@@ -99,14 +107,14 @@ def test_a_given_log_is_the_only_one(tmp_path: Path) -> None:
 def test_a_log_just_begun_brings_the_one_before(tmp_path: Path) -> None:
     (tmp_path / "s.log").write_text("new\n")
     (tmp_path / "s.log.1").write_text("old\n")
-    (source,) = logs.sources(Machine(), [], [str(tmp_path / "s.log")], Keepers())
+    (source,) = logs.sources(Machine(), [log(tmp_path / "s.log")])
     assert written(source)[0] == ["old", "new"]
 
 
 def test_only_the_end_of_a_long_log(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_bytes(b"".join(b"line %08d\n" % number for number in range(400_000)))
-    (source,) = logs.sources(Machine(), [], [str(path)], Keepers())
+    (source,) = logs.sources(Machine(), [log(path)])
     lines, end = written(source)
     assert lines[-1] == "line 00399999"
     assert lines[0].startswith("line ")
@@ -155,12 +163,12 @@ def test_control_groups_name_who_looks_after_a_process() -> None:
 def test_the_kernel_log_holds_telling_lines_only(tmp_path: Path) -> None:
     text = "[    1.000000] usb 1-1: new device\n[ 9.000000] NVRM: Xid (PCI:0000:65:00): 45, pid=884\n"
     here = machine(tmp_path, dmesg=f"cat <<'E'\n{text}E\n")
-    assert written(kernel.source(here)) == (["[ 9.000000] NVRM: Xid (PCI:0000:65:00): 45, pid=884"], None)
+    assert kernel_log(here) == (["[ 9.000000] NVRM: Xid (PCI:0000:65:00): 45, pid=884"], None)
 
 
 def test_the_journal_is_asked_where_dmesg_is_closed(tmp_path: Path) -> None:
     here = machine(tmp_path, dmesg="exit 1\n", journalctl="echo 'x kernel: Out of memory: Killed process 7 (a)'\n")
-    assert written(kernel.source(here)) == (["x kernel: Out of memory: Killed process 7 (a)"], None)
+    assert kernel_log(here) == (["x kernel: Out of memory: Killed process 7 (a)"], None)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +177,7 @@ def test_the_journal_is_asked_where_dmesg_is_closed(tmp_path: Path) -> None:
 )
 def test_a_kernel_log_that_cannot_be_read(tmp_path: Path, tools: dict[str, str], outcome: str) -> None:
     started = time.monotonic()
-    lines, end = written(kernel.source(machine(tmp_path, **tools)))
+    lines, end = kernel_log(machine(tmp_path, **tools))
     assert lines == []
     assert end is not None
     assert end.outcome == outcome
@@ -189,35 +197,49 @@ def test_a_program_that_never_answers_costs_its_time_and_no_more(tmp_path: Path)
 
 def test_units_and_containers_are_asked_by_name(tmp_path: Path) -> None:
     here = machine(tmp_path, systemctl='echo "$@"\n', docker="exit 1\n")
-    found = supervisors.sources(here, (), Keepers(units=("vllm.service",), containers=(ID,)))
-    assert [source.member for source in found] == ["supervisors.txt", "units.txt", "containers.txt"]
-    lines, end = written(found[1])
+    found = supervisors.sources(here, Keepers(units=("vllm.service",), containers=(ID,)))
+    assert [source.member for source in found] == ["units.txt", "containers.txt"]
+    lines, end = written(found[0])
     assert end is None
     assert lines[0].endswith("vllm.service")
-    lines, end = written(found[2])
+    lines, end = written(found[1])
     assert end is not None
     assert end.outcome == "truncated"
-    assert found[2].command is not None
-    assert found[2].command.endswith(ID)
+    assert found[1].command is not None
+    assert found[1].command.endswith(ID)
 
 
 def test_without_the_client_it_is_absent(tmp_path: Path) -> None:
-    found = supervisors.sources(machine(tmp_path), (), Keepers(containers=(ID,)))
-    assert found[1].absent == "docker is not installed"
+    found = supervisors.sources(machine(tmp_path), Keepers(containers=(ID,)))
+    assert found[0].absent == "docker is not installed"
 
 
-def test_the_environment_goes_by_its_list() -> None:
-    raw = (
-        b"SLURM_JOB_ID=77\0HF_TOKEN=x\0CUDA_VISIBLE_DEVICES=0\0PATH=/bin\0KUBERNETES_SERVICE_HOST=10.0.0.1\0VLLM_A=1\n2"
+def test_who_looks_after_them_and_where_they_write(writer: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    tree = tmp_path / "proc" / str(writer.pid)
+    (tree / "fd").mkdir(parents=True)
+    (tree / "fd/1").symlink_to(tmp_path / "server out.log")
+    (tree / "fd/2").symlink_to(tmp_path / "two\nlines.log")
+    (tree / "cgroup").write_text(
+        f"0::/system.slice/docker-{ID}.scope\n1:x:/user.slice/user-7.slice/user@7.service/app.slice/vllm.service\n"
     )
-    assert list(supervisors.environment_lines(44, raw)) == [
-        "pid 44 CUDA_VISIBLE_DEVICES: 0", "pid 44 KUBERNETES_SERVICE_HOST: present", "pid 44 SLURM_JOB_ID: 77",
-        "pid 44 VLLM_A: 1 2",
-    ]  # fmt: skip
+    here = machine(tmp_path)
+    source = around.source(here, [writer.pid, 10**7], logs=True)
+    lines, end = written(source)
+    assert end is None
+    assert lines[0] == f"unit: docker-{ID}.scope"
+    assert "user_unit 7: vllm.service" in lines
+    assert lines[-1] == f"log {tree}/fd/1: {tmp_path}/server out.log"
+    assert source.then is not None
+    found = {item.member: item for item in source.then("\n".join([*lines, "garbage", "log: none", "unit:", ""]))}
+    assert set(found) == {"server-1.log", "server-2.log", "units.txt", "user-units.txt", "containers.txt"}
+    assert found["server-1.log"].command == f"tail -c {TAIL} '{tmp_path}/server out.log'"
+    assert found["containers.txt"].command is not None
+    assert found["containers.txt"].command.endswith(ID)
+    assert written(around.source(here, [writer.pid], logs=False))[0] == lines[:-1]
 
 
 def test_the_host_is_lines_of_key_and_value() -> None:
-    lines, end = written(host.source(Machine()))
+    lines, end = written(extras.sources(Context(Machine()))[2])
     assert end is None
     facts = dict(line.split(": ", 1) for line in lines)
     assert {"kernel", "libc", "clock_boottime_ns", "boot_id", "namespace_pid"} <= set(facts)
@@ -235,7 +257,7 @@ def test_the_host_is_lines_of_key_and_value() -> None:
     ],
 )
 def test_hidepid(mounts: str, value: str | None) -> None:
-    assert host.hidepid(mounts, "/proc") == value
+    assert hidden.hidepid(mounts, "/proc") == value
 
 
 def test_kill_commands_of_all_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +279,6 @@ def test_kill_commands_of_all_sources(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_members_are_told_apart() -> None:
-    found = extras.sources(Context(Machine(), interest=(os.getpid(),)))
+    found = extras.sources(Context(Machine(), logs=("/a", "/b")))
     members = [source.member for source in found]
-    assert len(members) == len(set(members))
-    assert {"kill-commands.json", "kernel.log", "supervisors.txt", "host.txt"} <= set(members)
+    assert members == ["kill-commands.json", "kernel.log", "host.txt", "server-1.log", "server-2.log"]

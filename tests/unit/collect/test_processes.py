@@ -12,6 +12,9 @@ import pytest
 
 from gpudiag.collect import processes
 from gpudiag.collect.source import Ended
+from gpudiag.evidence.exhibit import Exhibit
+from gpudiag.model import Process
+from gpudiag.parse.formats import rows
 from tests.unit.collect.stubs import ProcTree, Rows, machine
 
 CONTAINER = "/docker/5c1d"
@@ -20,7 +23,7 @@ CONTAINER = "/docker/5c1d"
 def scan(root: Path, own: tuple[int, ...] = (), booked: tuple[int, ...] = ()) -> dict[str, Any]:
     out = Rows()
     try:
-        processes.produce(machine(root), out, own, booked)
+        processes.produce(machine(root), out, lambda: (own, booked))
     except Ended as end:
         return {**json.loads("\n".join(out.rows)), "ended": (end.outcome, end.because)}
     return json.loads("\n".join(out.rows))
@@ -51,6 +54,27 @@ def test_descriptor_makes_a_process_interesting_and_its_relatives_with_it(tree: 
     assert found["11"]["nvidia_fds"] == {"3": "/dev/nvidia0"}
     assert found["11"]["cmdline"] == "python3\0serve.py\0"
     assert found["scan"]["processes"] == 9
+
+
+def test_environment_goes_by_its_list(tree: ProcTree) -> None:
+    folder = tree.add(11, fds={3: "/dev/nvidia0"})
+    pairs = {
+        "SLURM_JOB_ID": "77", "HF_TOKEN": "x", "CUDA_VISIBLE_DEVICES": "0,1", "PATH": "/bin", "LOCAL_RANK": "3",
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1", "VLLM_API_KEY": "y", "JPY_PARENT_PID": "9", "HOME": "/root",
+        "RAY_ADDRESS": "auto", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mps",
+    }  # fmt: skip
+    (folder / "environ").write_bytes("\0".join(f"{name}={value}" for name, value in pairs.items()).encode())
+    out = Rows()
+    processes.produce(machine(tree.root), out, lambda: ((), ()))
+    expected = {
+        "SLURM_JOB_ID": "77", "CUDA_VISIBLE_DEVICES": "0,1", "LOCAL_RANK": "3", "KUBERNETES_SERVICE_HOST": "present",
+        "JPY_PARENT_PID": "9", "RAY_ADDRESS": "auto", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mps",
+    }  # fmt: skip
+    text = "\n".join(out.rows) + "\n"
+    assert json.loads(text)["11"]["environ"] == expected
+    exhibit = Exhibit("I1", "look-1/proc.json", "h", "I1:look-1", None, None, None, None, 1, text)
+    (row,) = [row for row in rows(exhibit) if isinstance(row, Process) and row.pid == 11]
+    assert dict(row.environ) == expected
 
 
 def test_mapping_without_descriptor(tree: ProcTree) -> None:
@@ -121,7 +145,7 @@ def test_file_that_never_returns_costs_one_row(tree: ProcTree, name: str, monkey
     assert found["ended"][0] == "truncated"
     assert found["11"]["cmdline"] == found["13"]["cmdline"] == "python3\0serve.py\0"
     if name != "stat":
-        assert found["12"]["unread"] == ["cmdline", "exe"]
+        assert found["12"]["unread"] == ["cmdline", "exe", "environ"]
         assert found["12"]["nvidia_fds"] == {"3": "/dev/nvidia0"}
 
 

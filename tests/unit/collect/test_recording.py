@@ -21,13 +21,13 @@ from tests.unit.collect.stubs import ProcTree, blocking, machine
 def proc(tmp_path: Path) -> Path:
     tree = ProcTree(tmp_path / "proc")
     tree.add(1, 0)
-    tree.add(77, pgid=77, sid=77)
+    tree.add(77, pgid=77, sid=77, cgroup="/system.slice/vllm.service")
     tree.add(90, pgid=90, sid=90)
     return tree.root
 
 
 def extras(context: Context) -> list[Source]:
-    return [Source("seen", "seen.txt", 2, from_lines(lambda: map(str, context.interest)))]
+    return [Source("extra", "extra.txt", 2, from_lines(lambda: [context.machine.proc]))]
 
 
 def run(tmp_path: Path, host: Machine, **options: Any) -> tuple[Recorded, dict[str, str], dict[str, str]]:
@@ -44,7 +44,9 @@ def test_one_look(tmp_path: Path, proc: Path) -> None:
     assert done.answered
     assert (done.used_mib, done.booked_mib) == ({0: 1000.0}, {77: 900.0, 78: 0.0})
     assert set(json.loads(texts["look-1/proc.json"])) == {"1", "77", "scan"}  # booked on 77, which has nothing open
-    assert texts["seen.txt"] == "77\n1\n"
+    assert texts["extra.txt"] == f"{proc}\n"
+    assert texts["supervisors.txt"] == "unit: vllm.service\n"
+    assert found["units.txt"] == "absent"  # there is no systemctl to ask
     assert "nvml-series.json" not in found
 
 

@@ -15,6 +15,7 @@ import pytest
 from gpudiag.bundle.format import Clocks, Start
 from gpudiag.bundle.reader import read_contents
 from gpudiag.bundle.writer import BundleWriter
+from gpudiag.collect.child import heard
 from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import RowSecrets, Secrets
 from gpudiag.collect.source import Ended, Out, Source, from_lines
@@ -192,3 +193,32 @@ def test_run_until_serves_and_waits(tmp_path: Path) -> None:
     assert job.ended
     assert 0.4 <= time.monotonic() - begun < 0.8
     bundle.close()
+
+
+def test_source_hears_what_it_is_told(tmp_path: Path) -> None:
+    bundle = BundleWriter(tmp_path / "x.tgz", Start("0"))
+    runner = Runner(bundle)
+    listener = Source("a", "a.txt", 5, lambda out: out.line(f"heard {heard(3)}"), listens=True)
+    told = runner.start(listener, "told")
+    ignored = runner.start(
+        Source("b", "b.txt", 5, lambda out: out.line(f"heard {heard(0.1)}"), listens=True), "ignored"
+    )
+    gone = runner.start(Source("c", "c.txt", 5, rows("x"), listens=True), "gone")
+    runner.run([gone, ignored])
+    runner.tell(told, "this")
+    runner.tell(gone, "too late")
+    runner.run()
+    texts = {member.name: member.data.decode() for member in read_contents(bundle.finish(Clocks())).members}
+    assert texts == {"told/a.txt": "heard this\n", "ignored/b.txt": "heard None\n", "gone/c.txt": "x\n"}
+
+
+def test_source_starts_others_when_it_ends(tmp_path: Path) -> None:
+    def then(text: str) -> list[Source]:
+        return [Source(name, f"{name}.txt", 5, rows(name * 2)) for name in text.split()]
+
+    bundle = BundleWriter(tmp_path / "x.tgz", Start("0"))
+    runner = Runner(bundle)
+    runner.start(Source("first", "first.txt", 5, rows("a", "b"), then=then), "look-1")
+    runner.run()
+    texts = {member.name: member.data.decode() for member in read_contents(bundle.finish(Clocks())).members}
+    assert texts == {"look-1/first.txt": "a\nb\n", "a.txt": "aa\n", "b.txt": "bb\n"}

@@ -135,7 +135,7 @@ def test_a_table_that_is_cut_does_not_cover_its_class(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_cut_off_has_the_looks_that_were_to_come(tmp_path: Path) -> None:
-    writer = BundleWriter(tmp_path / "b.tgz", replace(NOBODY, looks=("before", "after", "../x", "a/b")))
+    writer = BundleWriter(tmp_path / "b.tgz", NOBODY._replace(looks=("before", "after", "../x", "a/b")))
     source = writer.source("before/ps.txt")
     source.write(b"x\n")
     source.close()
@@ -149,13 +149,13 @@ def test_a_file_that_is_cut_off_has_the_looks_that_were_to_come(tmp_path: Path) 
 
 
 def test_a_newer_major_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    path = pack(FILES, tmp_path / "b.tgz", replace(NOBODY, major=2, minor=1))
+    path = pack(FILES, tmp_path / "b.tgz", NOBODY._replace(major=2, minor=1))
     with pytest.raises(Unreadable, match=r"b\.tgz is a bundle of format 2\.1, and this gpudiag reads 1\.x"):
         read_input(path, "I1")
 
 
 def test_a_newer_minor_version_is_read(tmp_path: Path) -> None:
-    found = read_input(pack(FILES, tmp_path / "b.tgz", replace(NOBODY, minor=7)), "I1")
+    found = read_input(pack(FILES, tmp_path / "b.tgz", NOBODY._replace(minor=7)), "I1")
     assert found.complete
     assert len(found.exhibits) == len(FILES)
 

@@ -231,3 +231,29 @@ def test_the_host_of_a_bundle() -> None:
         ("libc", "glibc 2.36"), ("hidepid", "2"), ("pid 44 SLURM_JOB_ID", "77"),
     ]  # fmt: skip
     assert found.damage == ()
+
+
+def test_sizes_of_a_divided_gpu_come_from_its_parts() -> None:
+    gpu = {
+        "index": 0,
+        "used": None,
+        "Compute": [[7, None], [8, 2**20], [9, 2**20], [9, 2**21]],
+        "mig_devices": [
+            {"uuid": "MIG-a", "Compute": [[7, 2**30], [8, 2**30]]},
+            {"uuid": "MIG-b", "Compute": [[5, 2**30], "torn", [None]]},
+        ],
+    }
+    found = member("after/nvml.json", {"t": NOW, "gpus": [gpu]})
+    assert {row.pid: row.mib for row in found.bookings} == {7: 1024.0, 8: 1.0, 9: 3.0, 5: 1024.0}
+    assert [row.mig_uuids for row in found.gpu_names] == [("MIG-a", "MIG-b")]
+    assert found.samples[0].used_mib is None
+
+
+def test_accounting_that_makes_no_sense_is_unknown() -> None:
+    rows = [[41, 2**64 - 1, -5, 3, False], [42, 2**30, 2**70, 3, None], [0, 1, 1, 1, True], "x", [43]]
+    found = member("after/nvml.json", {"t": NOW, "gpus": [{"index": 0, "used": 1, "accounted": rows}]})
+    assert [(row.pid, row.peak_mib, row.start_ns, row.end_ns, row.running) for row in found.accounted] == [
+        (41, None, None, None, False),
+        (42, 1024.0, None, None, None),
+        (43, None, None, None, None),
+    ]

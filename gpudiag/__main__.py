@@ -1,0 +1,20 @@
+"""``gpudiag`` and ``python3 -m gpudiag``. The collector starts alone: to load the rest takes longer than to look."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Hand the words to the collector, or to the command line that has all commands."""
+    if sys.argv[1:2] == ["collect"]:
+        from gpudiag.collect.main import main as collect
+
+        raise SystemExit(collect(sys.argv[2:]))
+    from gpudiag.cli import main as all_commands
+
+    all_commands()
+
+
+if __name__ == "__main__":
+    main()
