@@ -6,7 +6,7 @@ import json
 import re
 from typing import Protocol, cast
 
-from gpudiag.redact.hint import HINT
+from gpudiag.redact.hint import may_hold_secret
 from gpudiag.redact.redactor import Redactor
 
 _RECORD = re.compile(r"(?P<front>,?(?:\"\w{1,20}\": )?)(?P<value>\{.*\}\Z)", re.DOTALL)
@@ -33,7 +33,7 @@ class RowSecrets:
 
     def row(self, text: str) -> str:
         # A hint is plain ASCII, which JSON leaves as it is.
-        if not HINT.search(text):
+        if not may_hold_secret(text):
             return text
         match = _RECORD.match(text)
         if match is None:

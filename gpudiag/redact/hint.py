@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 
-HINT = re.compile(
-    # Bypass: every process's status has a line on the bypass of speculative stores.
-    r"key|token|secret|(?<!by)pass|pwd|credential|bearer|auth|pat\b|sig(?:nature)?=|code=|://|hf_|sk-"
-    r"|gh[pousr]_|github_pat|glpat|AKIA|ASIA|eyJ|xox|xapp-|AIza|nvapi-|npm_|dckr|r8_|mysql|mariadb|redis|mongo|curl|login|ldap|sqlcmd|smbclient",
-    re.IGNORECASE,
+_MARKS = tuple(
+    "key token secret pwd credential bearer auth sig= signature= code= :// hf_ sk- ghp_ gho_ ghu_ ghs_ ghr_ github_pat "
+    "glpat akia asia eyj xox xapp- aiza nvapi- npm_ dckr r8_ mysql mariadb redis mongo curl login ldap sqlcmd "
+    "smbclient".split()
 )
-"""A text without any of these holds nothing that is looked for."""
+"""In lower case; a plain search for each is many times as fast as one expression with all of them."""
+_PAT = re.compile(r"pat\b")
+
+
+def may_hold_secret(text: str) -> bool:
+    """False: the text holds nothing that is looked for."""
+    folded = text.lower()
+    if any(mark in folded for mark in _MARKS):
+        return True
+    # Every process's status has a line on the bypass of speculative stores.
+    if folded.count("pass") > folded.count("bypass"):
+        return True
+    return "pat" in folded and _PAT.search(folded) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpudiag.redact.hint import HINT
+from gpudiag.redact.hint import may_hold_secret
 
 if TYPE_CHECKING:
     from gpudiag.redact.removal import Removal
@@ -29,7 +29,7 @@ class Redactor:
     def argv(self, words: Sequence[str]) -> list[str]:
         """An argument vector; as many words come back as were given."""
         # Every name that announces a secret holds one of the hints.
-        return self._removal().argv(words) if any(HINT.search(word) for word in words) else list(words)
+        return self._removal().argv(words) if any(may_hold_secret(word) for word in words) else list(words)
 
     def cmdline(self, text: str) -> str:
         """A raw ``/proc/PID/cmdline``: NULs stay where they are."""
@@ -41,7 +41,7 @@ class Redactor:
 
     def row(self, text: str) -> str:
         """A command line, a line of a tool's table, of JSON, or of a log."""
-        return self._removal().row(text) if HINT.search(text) else text
+        return self._removal().row(text) if may_hold_secret(text) else text
 
     def _removal(self) -> Removal:
         if self._rules is None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from gpudiag.redact.hint import HINT
+from gpudiag.redact.hint import may_hold_secret
 from gpudiag.redact.names import is_secret
 from gpudiag.redact.patterns import (
     ASSIGNMENT,
@@ -81,7 +81,7 @@ class Removal:
 
     def row(self, text: str) -> str:
         """A command line, a line of a tool's table, of JSON, or of a log."""
-        if not HINT.search(text):
+        if not may_hold_secret(text):
             return text
         for pattern, kind in ((HEADER, AUTHORIZATION), (BEARER, AUTHORIZATION)):
             if pattern.may_match(text.casefold()):
