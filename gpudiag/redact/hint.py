@@ -4,10 +4,46 @@ from __future__ import annotations
 
 import re
 
-_MARKS = tuple(
-    "key token secret pwd credential bearer auth sig= signature= code= :// hf_ sk- ghp_ gho_ ghu_ ghs_ ghr_ github_pat "
-    "glpat akia asia eyj xox xapp- aiza nvapi- npm_ dckr r8_ mysql mariadb redis mongo curl login ldap sqlcmd "
-    "smbclient".split()
+_MARKS = (
+    "key",
+    "token",
+    "secret",
+    "pwd",
+    "credential",
+    "bearer",
+    "auth",
+    "sig=",
+    "signature=",
+    "code=",
+    "://",
+    "hf_",
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat",
+    "glpat",
+    "akia",
+    "asia",
+    "eyj",
+    "xox",
+    "xapp-",
+    "aiza",
+    "nvapi-",
+    "npm_",
+    "dckr",
+    "r8_",
+    "mysql",
+    "mariadb",
+    "redis",
+    "mongo",
+    "curl",
+    "login",
+    "ldap",
+    "sqlcmd",
+    "smbclient",
 )
 """In lower case; a plain search for each is many times as fast as one expression with all of them."""
 _PAT = re.compile(r"pat\b")
