@@ -12,19 +12,23 @@ from gpudiag.model import (
     Coverage,
     Damage,
     GpuName,
+    GpuReading,
     GpuSample,
     Handle,
     HostFact,
     Job,
     KernelEvent,
+    KernelModule,
     KernelStack,
     KillAction,
     Listener,
     LogEvent,
     LogRole,
+    PidProbe,
     Pod,
     Process,
     Recorder,
+    Refusal,
     TraceEvent,
     Unit,
 )
@@ -50,6 +54,10 @@ Row = (
     | Pod
     | Listener
     | KernelStack
+    | GpuReading
+    | Refusal
+    | KernelModule
+    | PidProbe
 )
 
 
@@ -80,3 +88,7 @@ class Parsed:
     stacks: tuple[KernelStack, ...] = ()
     log_events: tuple[LogEvent, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    modules: tuple[KernelModule, ...] = ()
+    probes: tuple[PidProbe, ...] = ()
