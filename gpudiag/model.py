@@ -409,6 +409,8 @@ class LogEvent:
     """The GPU that the line names, in the numbering of the process that writes."""
     waited_s: Optional[float] = None
     """Of ``still_in_use``: how long it had waited."""
+    fatal: bool = False
+    """The line is written when SIGKILL is sent to ``pid``."""
 
 
 @dataclass(frozen=True)

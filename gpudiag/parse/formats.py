@@ -64,7 +64,7 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read = [row for piece in pieces.cuts for row in piece.rows()]
     read += silence.rows(exhibit, pieces)
     read += silence.kernel_log(exhibit)
-    read += probes.rows(exhibit, pieces, read)
+    read += probes.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

@@ -30,12 +30,14 @@ class Fact:
 
     kind: str
     pattern: str
-    """Groups: ``pid`` and ``role`` of the process that the line is about, ``free``, ``total``, ``before`` (what was free
-    before) and ``left`` (what is in use) in GiB, ``gpu``, ``waited`` in seconds."""
+    """Groups: ``pid`` and ``role`` of the process that the line is about; in GiB ``free``, ``total``, ``before`` (what
+    was free before) and ``left`` (what is in use); ``gpu``; ``waited`` in seconds."""
     examples: tuple[str, ...]
     """As printed; a test holds the pattern and ``SIGNS`` to them."""
     own: bool = False
     """The process that writes the line is the one that it is about."""
+    fatal: bool = False
+    """The line is written when SIGKILL is sent to the process that it is about."""
 
 
 def _said(kind: str, *words: str, own: bool = False) -> Fact:
@@ -43,8 +45,8 @@ def _said(kind: str, *words: str, own: bool = False) -> Fact:
     return Fact(kind, "|".join(re.escape(word) for word in words), words, own)
 
 
-def _fact(kind: str, pattern: str, example: str, *, own: bool = False) -> Fact:
-    return Fact(kind, pattern, (example,), own)
+def _fact(kind: str, pattern: str, example: str, *, own: bool = False, fatal: bool = False) -> Fact:
+    return Fact(kind, pattern, (example,), own, fatal)
 
 
 _SIGNAL = r"SIG[A-Z]{3,5}"
@@ -126,6 +128,7 @@ FACTS = (
         "shutdown",
         rf"force killing (?:remaining|sub) process {_TITLE} pid {_PID}",
         "[shutdown] force killing sub process VLLM::Worker_TP0 pid 67",
+        fatal=True,
     ),
     _fact(
         "shutdown",
@@ -139,7 +142,12 @@ FACTS = (
         "Unable to shutdown process 24 via 15, forcefully exiting via 9",
     ),
     _fact("shutdown", rf"Killing subprocess {_PID}", "Killing subprocess 21"),
-    _fact("shutdown", rf"kill_process_tree called: parent_pid={_PID}", "kill_process_tree called: parent_pid=812"),
+    _fact(
+        "shutdown",
+        rf"kill_process_tree called: parent_pid={_PID}",
+        "kill_process_tree called: parent_pid=812",
+        fatal=True,
+    ),
     _fact("shutdown", rf"Finished (?:server|parent) process \[{_PID}", "INFO:     Finished server process [44]"),
     _fact("shutdown", rf"Worker exiting \(pid: {_PID}\)", "[INFO] Worker exiting (pid: 19)"),
     _fact("shutdown", rf"Process {_PID} got signal: ", "SignalException: Process 18 got signal: 15"),
@@ -313,6 +321,7 @@ def _event(fact: Fact, match: re.Match[str], front: LogLine, cited: Citation, ho
         total_mib=_gib(groups.get("total")),
         gpu_index=int(groups["gpu"]) if groups.get("gpu") else _named_gpu(fact, front),
         waited_s=_seconds(groups.get("waited")),
+        fatal=fact.fatal,
     )
 
 
