@@ -401,7 +401,8 @@ class LogEvent:
     stamp: Optional[str] = None
     """The time as printed; often without a zone, or without a year."""
     mib: Optional[float] = None
-    """Memory of ``pid``, where the line gives it; of ``memory_freed`` what came free, of ``still_in_use`` what is left."""
+    """Memory of ``pid``, where the line gives it; for ``memory_freed`` what came free, for ``still_in_use`` what is
+    left."""
     free_mib: Optional[float] = None
     """Free memory of the device at a start that failed for lack of it."""
     total_mib: Optional[float] = None
@@ -457,8 +458,8 @@ class Coverage:
     at: Place
     source: str
     """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
-    ``kill commands``, ``server log``, ``kernel log``; also ``containers``, ``units``, ``jobs``, ``pods``, ``listening ports``,
-    ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
+    ``kill commands``, ``server log``, ``kernel log``; also ``containers``, ``units``, ``jobs``, ``pods``,
+    ``listening ports``, ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
     outcome: str
     """``ok``, ``absent``, ``denied``, ``timed_out``, ``truncated`` or ``not_understood``."""
     because: Optional[str]

@@ -11,6 +11,7 @@ from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFi
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline.daemons import is_daemon
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
@@ -21,15 +22,6 @@ from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
 
-DAEMONS = frozenset(
-    {
-        "nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "nvidia-cuda-mps-control",
-        "nvidia-cuda-mps", "nvidia-cuda-mps-server", "Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11",
-        "dockerd", "containerd", "containerd-shim", "conmon", "crio", "kubelet", "sshd", "systemd", "slurmd",
-        "slurmstepd", "raylet", "dcgm-exporter",
-    }
-)  # fmt: skip
-"""Names of programs that are never killed for their memory. A name shields only a process of root."""
 VERIFY = "nvidia-smi --query-gpu=index,memory.used --format=csv"
 
 
@@ -132,7 +124,7 @@ def _may_be_killed(incident: Incident, life: Life, row: Row) -> bool:
 
 def _seen_before_the_end(incident: Incident, host: str) -> bool:
     """The newest look is older than the last command: who is left of those it shows, nothing tells."""
-    look, last = incident.newest(host), incident.last_action(host)
+    look, last = incident.newest(host), incident.last_effect(host)
     return look is not None and last is not None and last.slot > look.position
 
 
@@ -151,9 +143,8 @@ def shielded(incident: Incident, life: Life) -> str | None:
         return "a kernel thread"
     if incident.kinship.is_observer(life):
         return "an ancestor of the tool that looked"
-    comm = life.program or ""
-    if comm in DAEMONS and life.string("user") in ("root", None):
-        return f"{comm} belongs to the system"
+    if is_daemon(life):
+        return f"{life.program} belongs to the system"
     return None
 
 

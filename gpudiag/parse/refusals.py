@@ -14,6 +14,7 @@ from gpudiag.parse.source import Segment
 from gpudiag.parse.values import bus_id
 
 _BUS = r"(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])"
+_TEXT_CAP = 65536
 _MODULE = r"(?P<module>[a-z][\w-]{0,60})"
 
 
@@ -64,6 +65,11 @@ def rows(segment: Segment) -> Iterator[Row]:
         gpu = GpuRef(bus_id=bus_id(named["bus"])) if named.get("bus") else GpuRef()
         module = (named.get("module") or "").replace("-", "_") or None
         yield Refusal(segment.place, message.kind, message.reason, gpu, module, segment.cite(offset))
+
+
+def is_refused(text: str) -> bool:
+    """The output of a command says that what was asked for was not done."""
+    return any(_found(line) is not None for line in text[:_TEXT_CAP].split("\n"))
 
 
 def resets(shown: Shown) -> bool:

@@ -10,6 +10,7 @@ from gpudiag.model import Citation, ClockPair, Coverage, KillAction
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
+from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
@@ -115,6 +116,11 @@ class Incident:
         """The last command on a host."""
         own = [action for action in self.actions if action.host == host]
         return own[-1] if own else None
+
+    def last_effect(self, host: str) -> ActionView | None:
+        """The last command on a host that may have changed anything."""
+        own = [action for action in self.actions if action.host == host]
+        return next((action for action in reversed(own) if not changed_nothing(action, self.census)), None)
 
     def alive(self, life: Life) -> bool | None:
         """It lives in the newest look of its host."""
@@ -311,7 +317,7 @@ def _ledgers(incident: Incident) -> dict[str, Ledger]:
 
 def _listed_figure(incident: Incident, gpu: Gpu, look: Look) -> Figure | None:
     """Without a figure of the GPU, a list that was taken after the last command still shows at least its own sum."""
-    last = incident.last_action(gpu.host)
+    last = incident.last_effect(gpu.host)
     if last is not None and look.position < last.slot:
         return None
     seen = [life.sightings[look.id] for life in incident.census.lives if look.id in life.sightings]
@@ -325,7 +331,7 @@ def _listed_figure(incident: Incident, gpu: Gpu, look: Look) -> Figure | None:
 def newest_figure(incident: Incident, gpu_id: str) -> Figure | None:
     """The newest figure of a GPU that is later than the last command on its host."""
     gpu = incident.gpus.get(gpu_id)
-    last = incident.last_action(gpu.host)
+    last = incident.last_effect(gpu.host)
     if last is None:
         return incident.memory.newest(gpu, -1.0, None)
     return incident.memory.newest(gpu, last.slot, last.action.end_ns or last.action.time_ns)

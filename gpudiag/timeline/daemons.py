@@ -1,0 +1,20 @@
+"""Programs that belong to the machine, whatever job runs on it."""
+
+from __future__ import annotations
+
+from gpudiag.timeline.lives import Life
+
+DAEMONS = frozenset(
+    {
+        "nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "nvidia-cuda-mps-control",
+        "nvidia-cuda-mps", "nvidia-cuda-mps-server", "Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11",
+        "dockerd", "containerd", "containerd-shim", "conmon", "crio", "kubelet", "sshd", "systemd", "slurmd",
+        "slurmstepd", "raylet", "dcgm-exporter",
+    }
+)  # fmt: skip
+"""Names of programs that are never killed for their memory. A name shields only a process of root."""
+
+
+def is_daemon(life: Life) -> bool:
+    """By its name, and root's as far as is known."""
+    return (life.program or "") in DAEMONS and life.string("user") in ("root", None)
