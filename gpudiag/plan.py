@@ -11,7 +11,7 @@ from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFi
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.daemons import is_daemon
+from gpudiag.timeline.daemons import daemon_name, is_daemon
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
@@ -144,7 +144,7 @@ def shielded(incident: Incident, life: Life) -> str | None:
     if incident.kinship.is_observer(life):
         return "an ancestor of the tool that looked"
     if is_daemon(life):
-        return f"{life.program} belongs to the system"
+        return f"{daemon_name(life)} belongs to the system"
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
+from gpudiag.timeline.daemons import is_daemon
 from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -175,6 +176,8 @@ def _gpu_outcome(
     if ledger is None:
         return UNCLEAR
     owned = [entry for entry in ledger.entries if entry.life is not None and entry.mib >= 1]
+    if not above_baseline(ledger):
+        owned = [entry for entry in owned if entry.life is None or not is_daemon(entry.life)]
     ours = [entry for entry in owned if _in_scope(entry, scope)]
     if ours:
         leaving = [is_leaving(rows.get(_process(incident, entry))) for entry in ours]

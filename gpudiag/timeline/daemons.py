@@ -17,4 +17,10 @@ DAEMONS = frozenset(
 
 def is_daemon(life: Life) -> bool:
     """By its name, and root's as far as is known."""
-    return (life.program or "") in DAEMONS and life.string("user") in ("root", None)
+    return bool(daemon_name(life)) and life.string("user") in ("root", None)
+
+
+def daemon_name(life: Life) -> str | None:
+    """The name under which it is one of them: its program's, or what nvidia-smi printed where nothing else is known."""
+    shown = life.program or (life.booked_name or "").rsplit("/", 1)[-1]
+    return shown if shown in DAEMONS else None
