@@ -70,7 +70,7 @@ def _holds_evidence(parsed: Parsed) -> bool:
     """Any row at all besides notes on what could not be used."""
     notes = {"looks", "coverage", "damage"}
     rows = any(getattr(parsed, field.name) for field in fields(parsed) if field.name not in notes)
-    return rows or any(item.outcome in ("ok", "denied") for item in parsed.coverage)
+    return rows or any(item.outcome in ("ok", "denied", "timed_out") for item in parsed.coverage)
 
 
 def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:

@@ -188,6 +188,8 @@ def _gpu_outcome(
             return HELD
         others = [entry for entry in owned if entry not in ours]
         return RELEASING if all(_somebody_elses(rows.get(_process(incident, entry))) for entry in others) else UNCLEAR
+    if not ledger.list_seen and above_baseline(ledger) and _falls_back(matches, ledger.figure.gpu.id):
+        return RELEASING
     unowned = not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB
     if (unowned and above_baseline(ledger)) or any(entry.kind == "dead_process" for entry in owned):
         return HELD if explained else UNCLEAR
@@ -232,6 +234,12 @@ def _fell_to_idle(incident: Incident, ledger: Ledger) -> bool:
     figures = [incident.memory.at_look(ledger.figure.gpu, look.id) for look in incident.looks]
     highest = max((figure for figure in figures if figure is not None), default=0.0)
     return not above_baseline(ledger) and highest - ledger.figure.used_mib >= IDLE_MIB
+
+
+def _falls_back(matches: Sequence[Match], gpu: str) -> bool:
+    """No list names a holder, and the figure of this GPU falls after a SIGKILL that reached its process."""
+    shown = [row for match in matches if match.rule_id == "GPD301" for row in match.rows]
+    return any(row.get("falling") is True and gpu in (row.get("falling_gpus") or ()) for row in shown)
 
 
 def _came_back(matches: Sequence[Match], gpu: str) -> bool:

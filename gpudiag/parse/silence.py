@@ -49,7 +49,7 @@ def rows(exhibit: Exhibit, pieces: Pieces) -> Iterator[Row]:
 
 
 def kernel_log(exhibit: Exhibit) -> Iterator[Row]:
-    """Somebody asked the kernel. Complete: no filter stands between that would take the driver's messages out."""
+    """Somebody asked the kernel. Complete: without a filter; ``None``: with one that lets the driver's messages through."""
     for argv in simple_commands(exhibit.command or "")[:1]:
         tool = argv[0].rpartition("/")[2] if argv else ""
         if tool != "dmesg" and not (tool == "journalctl" and {"-k", "--dmesg"} & set(argv)):
@@ -62,7 +62,7 @@ def kernel_log(exhibit: Exhibit) -> Iterator[Row]:
         searches = [argv for argv in simple_commands(exhibit.command or "")[1:] if argv and argv[0].endswith("grep")]
         shown = next((shown for shown in shown_commands(exhibit.command) if shown.tool == tool), None)
         keeps = any(word in " ".join(argv) for argv in searches for word in ("NVRM", "Xid", "nvidia"))
-        whole = shown is not None and (not shown.filters or keeps)
+        whole = True if shown is not None and not shown.filters else None if keeps else False
         yield Coverage(place_of(exhibit), "kernel log", "ok", None, cite_command(exhibit), complete=whole)
 
 

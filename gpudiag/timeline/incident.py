@@ -16,7 +16,7 @@ from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
-from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
+from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.trace import Trace
@@ -152,7 +152,21 @@ class Incident:
         share = self.inherited_share(life)
         if share is not None:
             return share
-        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) else None
+        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) or self._is_plain_zombie(life) else None
+
+    def _is_plain_zombie(self, life: Life) -> bool:
+        """All its threads have ended: such a process holds nothing (measured)."""
+        seen = self.seen_now(life)
+        return seen is not None and seen.first("state") == "Z" and seen.live_threads == 0
+
+    def seen_now(self, life: Life) -> Sighting | None:
+        """What the newest look shows of it. One that is dead stays dead: a zombie of an earlier look counts, too."""
+        look = self.newest(life.host)
+        if look is None or look.id in life.sightings or not life.sightings:
+            return life.sightings.get(look.id) if look is not None else None
+        last, effect = list(life.sightings.values())[-1], self.last_effect(life.host)
+        stands = self.present(life) is None and (effect is None or last.look.position > effect.slot)
+        return last if stands and last.zombie else None
 
     def _has_no_device(self, life: Life) -> bool:
         """All its descriptors were read and none is of a device: it cannot hold device memory (a zombie hides them)."""

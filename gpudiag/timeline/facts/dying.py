@@ -25,9 +25,11 @@ def dying_columns(
     plain = seen is not None and seen.zombie and seen.live_threads == 0
     wchan = seen.first("wchan") if seen is not None else None
     dumping = seen.first("core_dumping") if seen is not None else None
+    falling = _falling(incident, life.host) if delivered and not plain else {}
     return {
         "may_hold_mib": _unlisted(incident, life.host) if delivered and not plain else 0.0,
-        "falling": _falling(incident, life.host) if delivered else None,
+        "falling": _is_falling(falling),
+        "falling_gpus": [gpu for gpu, falls in falling.items() if falls],
         "host_cache": _host_cache(incident, life.host) if delivered else None,
         "core_dumping": dumping if isinstance(dumping, bool) else True if wchan in _DUMPING else None,
         "in_pipe_write": wchan in _PIPE_WRITES if isinstance(wchan, str) else None,
@@ -87,20 +89,22 @@ def _unlisted(incident: Incident, host: str) -> float | None:
     return sum(book.figure.used_mib for book in own if not book.list_seen and above_baseline(book))
 
 
-def _falling(incident: Incident, host: str) -> bool | None:
-    """The used memory fell from each figure after the command to the next, on some GPU that is still in use."""
+def _falling(incident: Incident, host: str) -> dict[str, bool]:
+    """By GPU that is still in use: the figure fell from each look after the command to the next."""
     last = incident.last_effect(host)
-    if last is None:
-        return None
-    answers: list[bool] = []
+    answers: dict[str, bool] = {}
     for gpu, book in incident.ledgers.items():
-        if incident.gpus.get(gpu).host != host or not above_baseline(book):
+        if last is None or incident.gpus.get(gpu).host != host or not above_baseline(book):
             continue
         figures = incident.memory.figures_after(incident.gpus.get(gpu), last.slot)
         if len(figures) > 1:
             steps = [later - earlier for earlier, later in itertools.pairwise(figures)]
-            answers.append(all(step <= 0 for step in steps) and steps[-1] <= -NOTICEABLE_MIB)
-    return any(answers) if answers else None
+            answers[gpu] = all(step <= 0 for step in steps) and steps[-1] <= -NOTICEABLE_MIB
+    return answers
+
+
+def _is_falling(answers: dict[str, bool]) -> bool | None:
+    return any(answers.values()) if answers else None
 
 
 def _host_cache(incident: Incident, host: str) -> bool | None:

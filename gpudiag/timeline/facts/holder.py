@@ -22,7 +22,8 @@ def holder_rows(incident: Incident) -> Iterator[Row]:
     """Rows for every process of a family that the newest look shows, or on which it still books memory."""
     for family in incident.families:
         for life in family.members:
-            if incident.present(life) is True or incident.booked_now(life) or incident.newest(life.host) is None:
+            shown = incident.present(life) is True or incident.seen_now(life) is not None
+            if shown or incident.booked_now(life) or incident.newest(life.host) is None:
                 yield _row(incident, family, life)
     yield from ended_by_log(incident)
     for host in incident.hosts():
@@ -41,8 +42,7 @@ def _nobody_listed(incident: Incident, host: str) -> bool:
 
 
 def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
-    look = incident.newest(life.host)
-    seen = life.sightings.get(look.id) if look is not None else None
+    seen = incident.seen_now(life)
     delivered, proof = incident.kill_delivered(life)
     age = kill_age(incident, life) if delivered else None
     expected = expected_release_s(life.integer("rss_shmem_kib"))

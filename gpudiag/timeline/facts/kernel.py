@@ -23,11 +23,12 @@ def events_of(incident: Incident, host: str) -> Sequence[KernelEvent]:
     return [event for event in incident.parsed.kernel_events if event.host == host or (alone and not event.host)]
 
 
-def log_read(incident: Incident, host: str) -> bool:
-    """Somebody read the kernel's log without a filter that takes the driver's messages out."""
+def log_read(incident: Incident, host: str, *, whole: bool = False) -> bool:
+    """Somebody read the kernel's log without a filter that takes the driver's messages out; ``whole``: any filter."""
     rows = [c for c in incident.parsed.coverage if c.source == "kernel log" and c.outcome == "ok"]
     alone = len(incident.hosts()) == 1
-    return any((row.at.host == host or (alone and not row.at.host)) and row.complete is not False for row in rows)
+    own = [row for row in rows if row.at.host == host or (alone and not row.at.host)]
+    return any(row.complete is True if whole else row.complete is not False for row in own)
 
 
 def events_about(incident: Incident, life: Life, kinds: frozenset[str]) -> Iterator[KernelEvent]:

@@ -160,6 +160,7 @@ HOLDER = Table(
             NUMBER, "memory in use that no process list was taken for, where SIGKILL has reached this process"
         ),
         "falling": Column(FLAG, "the used memory fell from each figure after the command to the next"),
+        "falling_gpus": Column(TEXTS, "the GPUs of which that is true"),
         "host_cache": Column(FLAG, "a log says that the server keeps a cache in pinned host memory"),
         "core_dumping": Column(FLAG, "the kernel is writing its core dump"),
         "in_pipe_write": Column(FLAG, "it waits in the kernel to write to a pipe"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpudiag.timeline.commands import StepView
 from gpudiag.timeline.facts.holder import kill_age, within_expected
-from gpudiag.timeline.facts.kernel import events_about, events_of
+from gpudiag.timeline.facts.kernel import events_about, events_of, log_read
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import SIGKILL_BIT, Life, Sighting
@@ -50,7 +50,7 @@ def _row(incident: Incident, life: Life, seen: Sighting) -> dict[str, object]:
         "outlived_kill": True if delivered else None if delivered is None else False,
         "outlived_s": age if age is not None else _slept(incident, life) if delivered else None,
         "within_expected": within_expected(age, expected_release_s(life.integer("rss_shmem_kib"))),
-        "hung_s": max(blocked, default=None),
+        "hung_s": max(blocked, default=0 if log_read(incident, life.host, whole=True) else None),
         "uses_driver": _uses_driver(incident, life, seen, in_driver, bool(hung)),
         "cites": incident.citations.add_all([*life.citations(), *proof[:2], *(event.cited for event in hung[:2])]),
     }
