@@ -195,7 +195,9 @@ def _gpu_outcome(
         return HELD if explained else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
-    if owned and not incident.aims.lives:
+    foreign = all(_is_foreign(rows.get(_process(incident, entry))) for entry in owned)
+    aimed_here = any(host == ledger.figure.gpu.host for host, *_ in incident.aims.lives)
+    if owned and not foreign and not aimed_here:
         return HELD if any(incident.alive(_holder(entry)) for entry in owned) else UNCLEAR
     if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
         return UNCLEAR
@@ -209,6 +211,10 @@ def _gpu_outcome(
 
 def _process(incident: Incident, entry: Entry) -> str:
     return incident.process_id(_holder(entry)) or ""
+
+
+def _is_foreign(row: Row | None) -> bool:
+    return row is not None and row["other_tenant"] is True
 
 
 def _somebody_elses(row: Row | None) -> bool:
