@@ -83,7 +83,7 @@ class Booking:
     name_missing: Optional[str]
     """The non-value that stood there, as printed: ``[No data]``, ``[Not Found]``."""
     kind: str
-    """``compute``, ``graphics``, ``mps`` or ``unknown``."""
+    """``compute``, ``graphics``, ``mps``, ``reported`` (a server's out-of-memory message names it) or ``unknown``."""
     cited: Citation
     withheld: Optional[str] = None
     """The words in place of the size, as printed: ``[N/A]``, ``[Insufficient Permissions]``."""

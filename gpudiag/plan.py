@@ -94,6 +94,8 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
             f"it still has the device files of the dead {heir.dead.pid} open ({shown})",
             "proven" if heir.proven else "inferred",
         )
+    if isinstance(holds, float) and holds >= 1 and _is_reported(incident, life):
+        return (f"an out-of-memory message names it with {holds:,.0f} MiB", "inferred")
     if isinstance(holds, float) and holds >= 1:
         return (f"the driver books {holds:,.0f} MiB on it", "proven")
     if row["listed"] is True and holds is None:
@@ -101,6 +103,11 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
     if holds is None and row["device_open"] is True and _maps(incident, life):
         return ("it has the devices mapped; no list of memory was taken", "inferred")
     return None
+
+
+def _is_reported(incident: Incident, life: Life) -> bool:
+    look = incident.newest(life.host)
+    return look is not None and look.id in life.sightings and life.sightings[look.id].reported
 
 
 def _maps(incident: Incident, life: Life) -> bool:

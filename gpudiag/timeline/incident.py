@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gpudiag.model import Citation, ClockPair, Coverage, KillAction
@@ -18,6 +18,7 @@ from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
+from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.trace import Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
@@ -246,6 +247,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     """Join parsed rows into one incident."""
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
+    parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
     gpus = index_gpus(parsed.samples, parsed.bookings)
     views = {look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders) for look in looks}
     clock = clock_of(parsed.clocks, parsed.processes)

@@ -63,6 +63,11 @@ class Sighting:
         return next((row.name_missing for _, row in self.bookings if row.name_missing is not None), None)
 
     @property
+    def reported(self) -> bool:
+        """Only a server's out-of-memory message ties it to memory; the driver's own list was not taken."""
+        return bool(self.bookings) and all(row.kind == "reported" for _, row in self.bookings)
+
+    @property
     def live_threads(self) -> int | None:
         """Threads besides a zombie leader that still live; ``None`` where the count was not recorded."""
         threads = self.first("threads")
