@@ -391,7 +391,8 @@ def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
     best = judgement_order(verdict.primary) if verdict.primary is not None else (99, "")
     settled = verdict.findings and verdict.findings[0].certainty == "proven"
     open_rules = [r for r in verdict.results if r.answer == "unknown" and r.rule.missing]
-    ordered = sorted(open_rules, key=lambda result: judgement_order(result.rule.id))
+    # What nothing speaks for is merely untested: it must not take the place of a rule with a sign.
+    ordered = sorted(open_rules, key=lambda result: (result.signs == 0, judgement_order(result.rule.id)))
     could = [r for r in ordered if not settled or judgement_order(r.rule.id) < best]
     for result in could[:MAX_UNKNOWN]:
         missing = _missing(result)

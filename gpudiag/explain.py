@@ -84,7 +84,7 @@ def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
     evidence_rule = next(rule for rule in rules if rule.id == EVIDENCE_RULE)
     gaps = evaluate(evidence_rule, gap_table(incident, _cause_found(verdict, results)))
     verdict = judge(incident, (*results, gaps), facts["holder"])
-    plan = make_plan(incident, verdict, facts["holder"])
+    plan = make_plan(incident, verdict, facts)
     report = assemble(incident, inputs, verdict, plan, facts, rules_digest())
     return Explanation(report, incident, verdict, plan, facts)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFirst, ThenEntry
+from gpudiag.rungs import rungs
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
@@ -20,8 +21,11 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
-from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
+from gpudiag.timeline.shortage import shortage_of
+from gpudiag.verdict import HELD, NOTHING, RELEASING, UNCLEAR, Verdict, is_leaving
 
+MAX_LOOKED_UP = 32
+"""PIDs in one command."""
 VERIFY = "nvidia-smi --query-gpu=index,memory.used --format=csv"
 
 
@@ -37,8 +41,9 @@ class Candidates:
     frees: float | None
 
 
-def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> Plan:
+def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence[Row]]) -> Plan:
     """Everything that the person has to do, in order."""
+    holders = facts["holder"]
     rows = {str(row["process"]): row for row in holders}
     stop = list(_stop_first(incident, verdict))
     stopped = {pid for pid, _ in stop}
@@ -49,7 +54,7 @@ def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> P
         stop_first=tuple(entry for _, entry in stop),
         kill=kill,
         keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
-        then=tuple(_then(incident, verdict, bool(kill or stop), rows)),
+        then=(*_then(incident, verdict, bool(kill or stop), rows), *rungs(incident, verdict, facts)),
         next_time=_next_time(incident),
     )
 
@@ -297,14 +302,20 @@ def _why_kept(incident: Incident, family: Family) -> str:
 
 
 def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]) -> Iterator[ThenEntry]:
+    dying = [row for match in verdict.findings if match.rule_id == "GPD301" for row in match.rows]
     leaving = [row for row in rows.values() if is_leaving(row) and (row["holds_mib"] or 0)]
-    if leaving:
-        yield _wait(leaving)
+    if leaving or dying:
+        yield _wait(leaving or dying, sure=bool(leaving) or verdict.outcome == RELEASING)
     if acts or verdict.outcome in (RELEASING,):
         yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
     yield from _unseen_parents(incident, rows)
+    foreign = [match for match in verdict.findings if match.rule_id == "GPD602"]
+    if foreign and not acts and verdict.outcome == NOTHING:
+        because = "what is in use is another user's: only they can say whether it may end"
+        yield ThenEntry(kind="ask_owner", command=None, because=because)
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
         yield from _look_again(incident)
+        yield from _look_up(incident)
         yield from _collect(incident)
         if _somebody_holds(incident):
             yield ThenEntry(
@@ -332,14 +343,14 @@ def _unseen_parents(incident: Incident, rows: dict[str, Row]) -> Iterator[ThenEn
         )
 
 
-def _wait(leaving: Sequence[Row]) -> ThenEntry:
+def _wait(leaving: Sequence[Row], *, sure: bool) -> ThenEntry:
     expected = [row["expected_release_s"] for row in leaving if isinstance(row["expected_release_s"], float)]
     seconds = f"about {max(expected):.0f} s" if expected else "up to half a minute"
     pids = ", ".join(str(row["pid"]) for row in leaving)
     return ThenEntry(
         kind="wait",
         command=f"sleep {max(1, round(max(expected))) if expected else 30}; {VERIFY}",
-        because=f"SIGKILL has reached {pids}; giving the memory back takes {seconds} in all",
+        because=f"SIGKILL has reached {pids}; giving the memory back {'takes' if sure else 'may take'} {seconds} in all",
     )
 
 
@@ -348,6 +359,20 @@ def _look_again(incident: Incident) -> Iterator[ThenEntry]:
         commands = "; ".join(command for source, command in COLLECT.items() if source != "kill commands")
         because = "the newest look is older than the last command: only another look shows what is left"
         yield ThenEntry(kind="collect", command=commands, because=because)
+
+
+def _look_up(incident: Incident) -> Iterator[ThenEntry]:
+    """PIDs that a log names: a number that may have been given out again, so it is looked up and not killed."""
+    for host in incident.hosts():
+        short = shortage_of(incident, host)
+        pids = sorted(short.holders) if short is not None else []
+        if pids:
+            listed = ",".join(map(str, pids[:MAX_LOOKED_UP]))
+            yield ThenEntry(
+                kind="collect",
+                command=f"ps -o pid,ppid,pgid,sid,user,stat,lstart,args -p {listed}",
+                because="a server's out-of-memory message names these PIDs as holders; who they are now, ps says",
+            )
 
 
 def _collect(incident: Incident) -> Iterator[ThenEntry]:

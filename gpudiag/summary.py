@@ -9,7 +9,11 @@ from gpudiag.report.text import mib as size
 from gpudiag.report.text import pids as pid_ranges
 from gpudiag.rules.engine import Match
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.shortage import shortage_of
 from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
+
+MAX_NAMED = 8
+"""PIDs of a message that the sentence names."""
 
 
 def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequence[Action]) -> str:
@@ -92,6 +96,9 @@ def _left_over(incident: Incident) -> str:
 
 
 def _unclear(incident: Incident, plan: Plan) -> str:
+    short = [text for host in incident.hosts() if (text := _shortage(incident, host)) is not None]
+    if short:
+        return f"{' '.join(short)} No figure of the GPU is newer: who holds it now has to be looked up."
     if not incident.ledgers:
         known = " The processes below are known to be left over." if plan.kill else ""
         return (
@@ -100,3 +107,19 @@ def _unclear(incident: Incident, plan: Plan) -> str:
     if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
         return "Living processes hold memory, and the evidence does not show whether they are what was to be stopped."
     return "Memory is in use, and the evidence does not show who holds it; what is missing stands below."
+
+
+def _shortage(incident: Incident, host: str) -> str | None:
+    """What the log of a start that failed says about other people's memory."""
+    short = shortage_of(incident, host)
+    if short is None:
+        return None
+    event = short.event
+    if event.free_mib is not None and event.total_mib is not None:
+        return f"A start failed because only {size(event.free_mib)} of {size(event.total_mib)} were free."
+    if short.holders:
+        who = ", ".join(f"{pid} ({size(mib)})" for pid, mib in list(short.holders.items())[:MAX_NAMED])
+        return f"A start ran out of memory, and its message names who has the rest: PID {who}."
+    if event.kind == "still_in_use" and event.mib is not None:
+        return f"After a wait, {size(event.mib)} were still in use."
+    return "A start ran out of memory that somebody else has."

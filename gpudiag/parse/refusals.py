@@ -35,7 +35,9 @@ _MESSAGES = (
     _message("gpu_reset", "in_use", r"Unable to reset this GPU because it's being used by some other process"),
     _message("gpu_reset", "not_supported", rf"Resetting GPU {_BUS} is not supported"),
     _message("gpu_reset", "not_supported", r"GPU Reset couldn't run because GPU .{1,40} is the primary GPU"),
-    _message("gpu_reset", None, rf"(?:GPU [Rr]eset couldn't run|Unable to reset|Failed to reset)\b.{{0,60}}?GPU {_BUS}"),
+    _message(
+        "gpu_reset", None, rf"(?:GPU [Rr]eset couldn't run|Unable to reset|Failed to reset)\b.{{0,60}}?GPU {_BUS}"
+    ),
     _message("gpu_reset", "denied", rf"GPU {_BUS}\s?: ?Insufficient Permissions"),
     _message("module_unload", "in_use", rf"(?:modprobe: FATAL|rmmod: ERROR): Module {_MODULE} is in use"),
     _message("module_unload", "denied", rf"rmmod: ERROR: could not remove '?{_MODULE}'?: Operation not permitted"),

@@ -97,7 +97,8 @@ class Incident:
         names = (
             [look.host for look in self.looks] + [gpu.host for gpu in self.gpus.gpus] + [a.host for a in self.actions]
         )
-        return list(dict.fromkeys(names))
+        logged = (event.host for event in (*self.parsed.log_events, *self.parsed.kernel_events))
+        return list(dict.fromkeys(names)) or list(dict.fromkeys(logged))
 
     def host_id(self, host: str) -> str:
         """Report id of a host."""

@@ -49,7 +49,9 @@ def _same_process(event: LogEvent, row: Process, actions: Sequence[KillAction]) 
     """The message was printed in the same session before the table, with no command between; or the times fit."""
     if event.cited.member == row.cited.member and event.cited.input == row.cited.input:
         lines = (event.cited.line or 0, row.cited.line or 0)
-        between = [a for a in actions if a.cited.input == event.cited.input and lines[0] < (a.cited.line or 0) < lines[1]]
+        between = [
+            a for a in actions if a.cited.input == event.cited.input and lines[0] < (a.cited.line or 0) < lines[1]
+        ]
         return lines[0] < lines[1] and not between
     if event.time_ns is None or row.elapsed_s is None or row.at.time_ns is None:
         return False

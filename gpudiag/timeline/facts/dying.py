@@ -18,9 +18,7 @@ _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 """Where a dump that goes to a helper program waits; other writers wait there, too."""
 
 
-def dying_columns(
-    incident: Incident, life: Life, seen: Sighting | None, delivered: bool | None
-) -> dict[str, object]:
+def dying_columns(incident: Incident, life: Life, seen: Sighting | None, delivered: bool | None) -> dict[str, object]:
     """Columns of one process."""
     plain = seen is not None and seen.zombie and seen.live_threads == 0
     wchan = seen.first("wchan") if seen is not None else None

@@ -29,7 +29,13 @@ def stuck_rows(incident: Incident) -> Iterator[Row]:
         seen = life.sightings.get(look.id) if look is not None else None
         if seen is not None and incident.present(life) is True and not seen.zombie:
             row = _row(incident, life, seen)
-            if row["sleeps_in_kernel"] or row["in_driver"] or row["kill_pending"] or row["outlived_kill"] or row["hung_s"]:
+            if (
+                row["sleeps_in_kernel"]
+                or row["in_driver"]
+                or row["kill_pending"]
+                or row["outlived_kill"]
+                or row["hung_s"]
+            ):
                 yield row
     for host in incident.hosts():
         yield from _only_in_log(incident, host)
