@@ -347,10 +347,11 @@ def _wait(leaving: Sequence[Row], *, sure: bool) -> ThenEntry:
     expected = [row["expected_release_s"] for row in leaving if isinstance(row["expected_release_s"], float)]
     seconds = f"about {max(expected):.0f} s" if expected else "up to half a minute"
     pids = ", ".join(str(row["pid"]) for row in leaving)
+    takes = "takes" if sure else "may take"
     return ThenEntry(
         kind="wait",
         command=f"sleep {max(1, round(max(expected))) if expected else 30}; {VERIFY}",
-        because=f"SIGKILL has reached {pids}; giving the memory back {'takes' if sure else 'may take'} {seconds} in all",
+        because=f"SIGKILL has reached {pids}; giving the memory back {takes} {seconds} in all",
     )
 
 

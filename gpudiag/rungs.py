@@ -127,7 +127,7 @@ def _unblock(incident: Incident, match: Match) -> Iterator[ThenEntry]:
         yield ThenEntry(
             kind="module_reload",
             command=f"sudo modprobe -r {' '.join(dict.fromkeys(clients))}",
-            because="no process has the device open; these modules use the driver from inside the kernel. Then once more",
+            because="no process has the device open; these modules use the driver from inside the kernel",
         )
 
 
@@ -139,7 +139,7 @@ def _elsewhere(sure: Mapping[str, Match]) -> Iterator[ThenEntry]:
                 "sudo nvidia-smi --query-gpu=index,memory.used --format=csv; "
                 "sudo nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"
             ),
-            because="as root, on the host or in the owner's own tools (under Windows the Task Manager) the sizes are known",
+            because="the sizes are known to root, on the host, or in the owner's own tools (Windows: the Task Manager)",
         )
     if _HIDDEN in sure:
         yield ThenEntry(

@@ -49,7 +49,7 @@ def rows(exhibit: Exhibit, pieces: Pieces) -> Iterator[Row]:
 
 
 def kernel_log(exhibit: Exhibit) -> Iterator[Row]:
-    """Somebody asked the kernel. Complete: without a filter; ``None``: with one that lets the driver's messages through."""
+    """Somebody asked the kernel. Complete: without a filter; ``None``: with one that keeps what the driver says."""
     for argv in simple_commands(exhibit.command or "")[:1]:
         tool = argv[0].rpartition("/")[2] if argv else ""
         if tool != "dmesg" and not (tool == "journalctl" and {"-k", "--dmesg"} & set(argv)):

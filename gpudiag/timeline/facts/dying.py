@@ -14,8 +14,6 @@ from gpudiag.timeline.lives import Life, Sighting
 NOTICEABLE_MIB = 64.0
 _DUMPING = ("do_coredump", "dump_emit", "dump_user_range", "elf_core_dump", "coredump_wait", "wait_for_dump_helpers")
 """Kernel functions of a core dump, as ``wchan`` shows them."""
-_PIPE_WRITES = ("pipe_write", "anon_pipe_write")
-"""Where a dump that goes to a helper program waits; other writers wait there, too."""
 
 
 def dying_columns(incident: Incident, life: Life, seen: Sighting | None, delivered: bool | None) -> dict[str, object]:
@@ -30,7 +28,6 @@ def dying_columns(incident: Incident, life: Life, seen: Sighting | None, deliver
         "falling_gpus": [gpu for gpu, falls in falling.items() if falls],
         "host_cache": _host_cache(incident, life.host) if delivered else None,
         "core_dumping": dumping if isinstance(dumping, bool) else True if wchan in _DUMPING else None,
-        "in_pipe_write": wchan in _PIPE_WRITES if isinstance(wchan, str) else None,
     }
 
 

@@ -41,9 +41,9 @@ def _subjects(incident: Incident, host: str) -> Sequence[_Subject]:
     found = [_Subject(host, gpu, gpu.bus_id) for gpu in own]
     named = [event.bus_id for event in _driver_events(incident, host)]
     named += [reading.gpu.bus_id for reading in _readings(incident, host)]
-    for bus in dict.fromkeys(bus for bus in named if bus is not None):
-        if incident.gpus.of(host, GpuRef(bus_id=bus)) is None and not _is_only_gpu(own):
-            found.append(_Subject(host, None, bus))
+    buses = dict.fromkeys(bus for bus in named if bus is not None)
+    strangers = [bus for bus in buses if incident.gpus.of(host, GpuRef(bus_id=bus)) is None and not _is_only_gpu(own)]
+    found += [_Subject(host, None, bus) for bus in strangers]
     return found or [_Subject(host, None, None)]
 
 

@@ -61,9 +61,17 @@ def _order(incident: Incident, action: ActionView, look: Look) -> Row:
         "step_text": action.action.text,
         "distance_s": None if distance is None else distance / SECOND,
         "error_s": error / SECOND if distance is not None else None,
-        "order_known": None if distance is None else distance > error,
+        "order_known": _order_known(action, distance, error),
         "cites": incident.citations.add_all([action.action.cited]),
     }
+
+
+def _order_known(action: ActionView, distance: int | None, error: int) -> bool | None:
+    """By the times; a recorder's command without one was given between its looks."""
+    if distance is not None:
+        return distance > error
+    between = action.action.source == "recorded" and action.action.after_look is not None
+    return True if between else None
 
 
 def _look_error(incident: Incident, look: Look) -> int:

@@ -163,7 +163,6 @@ HOLDER = Table(
         "falling_gpus": Column(TEXTS, "the GPUs of which that is true"),
         "host_cache": Column(FLAG, "a log says that the server keeps a cache in pinned host memory"),
         "core_dumping": Column(FLAG, "the kernel is writing its core dump"),
-        "in_pipe_write": Column(FLAG, "it waits in the kernel to write to a pipe"),
         "context_xids": Column(TEXTS, "Xid errors of its own work that the kernel logged with its PID"),
         "context_fault": Column(TEXT, "the last of these messages"),
         "machine_slept": Column(TEXT, "when the machine was last suspended or woken, as the kernel's log prints it"),

@@ -23,7 +23,7 @@ _DRIVER_CLIENT = re.compile(r"nvidia-|nv-hostengine|dcgm|nvtop|gpustat|nvitop")
 
 
 def stuck_rows(incident: Incident) -> Iterator[Row]:
-    """One row for every process that shows a sign of it in the newest look, and for those that only the kernel names."""
+    """One row for every process that shows a sign of it in the newest look, or that only the kernel names."""
     for life in incident.census.lives:
         look = incident.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
@@ -43,7 +43,7 @@ def stuck_rows(incident: Incident) -> Iterator[Row]:
 
 def _row(incident: Incident, life: Life, seen: Sighting) -> dict[str, object]:
     state, pending = seen.first("state"), seen.first("sig_pending")
-    hung = [event for event in events_about(incident, life, _HUNG)]
+    hung = list(events_about(incident, life, _HUNG))
     blocked = [int(match[1]) for event in hung if (match := _BLOCKED.search(event.text))]
     in_driver = _in_driver(incident, life, seen)
     delivered, proof = incident.kill_delivered(life)
