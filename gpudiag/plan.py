@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFirst, ThenEntry
-from gpudiag.rungs import rungs
+from gpudiag.rungs import driver_hangs, rungs, stuck_pids
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
@@ -287,7 +287,8 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
         if incident.is_monitor(life):
             because = "it has the devices open to read figures and holds no device memory"
         elif because is None and family is not None and life.key not in verdict.scope and incident.holds_now(life):
-            because = _why_kept(incident, family)
+            stuck = life.pid in stuck_pids(verdict)
+            because = "stuck inside the kernel: a signal changes nothing" if stuck else _why_kept(incident, family)
         if because is not None:
             yield KeepEntry(process=process, pid=life.pid, name=life.title, because=because)
 
@@ -316,8 +317,8 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
         yield from _look_again(incident)
         yield from _look_up(incident)
-        yield from _collect(incident)
-        if _somebody_holds(incident):
+        yield from _collect(incident, answers=not driver_hangs(verdict))
+        if _somebody_holds(incident, stuck_pids(verdict)):
             yield ThenEntry(
                 kind="ask_owner",
                 command=None,
@@ -376,8 +377,10 @@ def _look_up(incident: Incident) -> Iterator[ThenEntry]:
             )
 
 
-def _collect(incident: Incident) -> Iterator[ThenEntry]:
-    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s != "kill commands"]
+def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
+    """What is missing; while the driver does not answer, one more query is one more process that hangs."""
+    left_out = {"kill commands"} | (set() if answers else {"gpu memory", "compute processes"})
+    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s not in left_out]
     if wanted:
         commands = "; ".join(COLLECT[source] for source in dict.fromkeys(wanted))
         yield ThenEntry(
@@ -385,8 +388,9 @@ def _collect(incident: Incident) -> Iterator[ThenEntry]:
         )
 
 
-def _somebody_holds(incident: Incident) -> bool:
-    return any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries)
+def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
+    lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
+    return any(life is not None and life.pid not in stuck for life in lives)
 
 
 def _next_time(incident: Incident) -> NextTime | None:

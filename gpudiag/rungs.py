@@ -36,13 +36,24 @@ def rungs(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence[Row
     yield from _elsewhere(sure)
 
 
+def driver_hangs(verdict: Verdict) -> bool:
+    """A query of the driver did not end."""
+    return any(match.rule_id == _HANGS for match in verdict.findings)
+
+
+def stuck_pids(verdict: Verdict) -> frozenset[int]:
+    """Processes that no signal ends, as far as that is more than possible."""
+    found = [match for match in verdict.findings if match.rule_id == _STUCK and match.certainty != "possible"]
+    return frozenset(pid for match in found for pid in match.pids)
+
+
 def _evidence_first(sure: Mapping[str, Match]) -> ThenEntry:
     pids = [str(pid) for pid in sure[_STUCK].pids[:MAX_NAMED]] if _STUCK in sure else []
     stacks = [f"sudo cat /proc/{pid}/stack" for pid in pids]
     return ThenEntry(
         kind="collect",
         command="; ".join([SAVE_LOG, *stacks]),
-        because="the kernel's log (and the stacks) are gone after a reset or a reboot, and they name the fault",
+        because="they name the fault, and are gone after a reboot",
     )
 
 
@@ -98,7 +109,7 @@ def _why_no_reset(sure: Mapping[str, Match], facts: Mapping[str, Sequence[Row]])
         return "the driver says that this GPU cannot be reset"
     if any(row["off_bus"] is True for row in rows):
         return "the GPU does not answer on the bus"
-    if any("reboot" in str(row["recovery"] or "").lower() for row in rows):
+    if any(word in f"{row['recovery']} {row['words']}".lower() for row in rows for word in ("reboot", "is lost")):
         return "the driver itself asks for a reboot"
     if any(row["answers"] is False and row["tool_says_fault"] is not True for row in rows):
         return "nvidia-smi does not reach the GPU"

@@ -12,12 +12,23 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.shortage import shortage_of
 from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
 
+BELOW = {
+    "GPD502": "The GPU itself is in trouble, and no kill helps: it needs a reset or a reboot.",
+    "GPD501": "{pids} cannot end inside the kernel, and no kill helps.",
+    "GPD403": "{pids} holds memory and is hidden from the process table: somebody else may have root on this machine.",
+    "GPD504": "The driver did not answer, so nothing is known about the memory; it is not zero.",
+    "GPD402": "The driver does not say here how much memory is whose, so it cannot be told who holds it.",
+}
 MAX_NAMED = 8
 """PIDs of a message that the sentence names."""
 
 
 def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequence[Action]) -> str:
     """What happened and what to do, for somebody who reads nothing else."""
+    below = _below(verdict)
+    settled = verdict.outcome in (RELEASING, RELEASED, NOTHING)
+    if below is not None and not settled and not plan.kill and not plan.stop_first:
+        return " ".join(filter(None, (_what_happened(actions), below)))
     if verdict.outcome == HELD:
         return " ".join(filter(None, (_what_happened(actions), _held(incident, plan))))
     if verdict.outcome == RELEASING:
@@ -27,6 +38,16 @@ def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequenc
     if verdict.outcome == NOTHING:
         return "No GPU holds memory that anything here would have to give back."
     return " ".join(filter(None, (_what_happened(actions), _unclear(incident, plan))))
+
+
+def _below(verdict: Verdict) -> str | None:
+    """What is wrong below the processes, or keeps the driver from telling; of several the first that is sure."""
+    for rule, text in BELOW.items():
+        match = next((m for m in verdict.findings if m.rule_id == rule and m.certainty != "possible"), None)
+        if match is not None:
+            held = f" {size(match.explains_mib)} are held so." if match.explains_mib else ""
+            return text.format(pids=pid_ranges(match.pids)) + held
+    return None
 
 
 def _what_happened(actions: Sequence[Action]) -> str:

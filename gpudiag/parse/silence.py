@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Citation, Coverage, Damage
+from gpudiag.model import Citation, Coverage, Damage, GpuReading, GpuRef
 from gpudiag.parse import fuser, lsof, nvidia_smi_csv, pgrep, ps
 from gpudiag.parse.commands import Shown, shown_commands
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.segments import Pieces, is_table
 from gpudiag.parse.source import QUOTE_CAP, Segment, cite_command, place_of
+from gpudiag.parse.values import bus_in, is_fault
 from gpudiag.shell.syntax import simple_commands
 
 _SOURCES = {
@@ -76,6 +77,9 @@ def _silent(exhibit: Exhibit, pieces: Pieces, shown: Shown) -> Iterator[Row]:
     failure = _failure(exhibit, pieces, shown)
     if failure is not None and sources:
         outcome, because, cited = failure
+        if is_fault(because):
+            gpu = GpuRef(bus_id=bus_in(because))
+            yield GpuReading(place_of(exhibit), gpu, "device", None, because, cited)
         for source in sources:
             yield Coverage(place_of(exhibit), source, outcome, because, cited, complete=False)
         return

@@ -47,7 +47,8 @@ def is_non_value(text: str) -> bool:
     return text.strip().lower() in _NON_VALUES
 
 
-_FAULTS = ("requires reset", "is lost", "reboot required", "err!", "fallen off")
+_FAULTS = ("requires reset", "is lost", "reboot required", "fallen off the bus")
+"""Not ``ERR!``: a broken fan shows that on a GPU that works."""
 
 
 def is_fault(text: str) -> bool:

@@ -189,10 +189,10 @@ class Incident:
         return next((item for item in self.inherited if life in item.heirs), None)
 
     def kill_delivered(self, life: Life) -> tuple[bool | None, list[Citation]]:
-        """SIGKILL reached it: a zombie's pending mask keeps it, a trace shows it, or a step hit it and it died."""
+        """SIGKILL was sent to it: a pending mask shows it, a trace does, or a step hit it and it died."""
         for seen in reversed(list(life.sightings.values())):
             pending = seen.first("sig_pending")
-            if seen.zombie and isinstance(pending, int):
+            if isinstance(pending, int) and (seen.zombie or pending & SIGKILL_BIT):
                 return bool(pending & SIGKILL_BIT), [row.cited for row in seen.rows[:1]]
         for action in self.actions:
             for step in action.steps:

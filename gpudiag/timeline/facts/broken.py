@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudiag.model import Citation, KernelEvent
 from gpudiag.timeline.facts.kernel import CONTEXT_XIDS, events_about, events_of, log_read
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
@@ -9,9 +10,18 @@ from gpudiag.timeline.lives import Life
 _XID = frozenset({"xid"})
 
 
+def broken_citations(incident: Incident, life: Life) -> list[Citation]:
+    """The last messages that show it."""
+    return [event.cited for event in _own(incident, life)][-2:]
+
+
+def _own(incident: Incident, life: Life) -> list[KernelEvent]:
+    return [event for event in events_about(incident, life, _XID) if event.xid in CONTEXT_XIDS]
+
+
 def broken_columns(incident: Incident, life: Life) -> dict[str, object]:
     """Columns of one process; null where nobody read the kernel's log."""
-    own = [event for event in events_about(incident, life, _XID) if event.xid in CONTEXT_XIDS]
+    own = _own(incident, life)
     sleeps = [event for event in events_of(incident, life.host) if event.kind == "suspend"]
     known = bool(own) or log_read(incident, life.host)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudiag.model import Citation
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
 
@@ -12,6 +13,11 @@ def hidden_columns(incident: Incident, life: Life) -> dict[str, object]:
         "answers_signal": _probed(incident, life, "signal"),
         "in_process_table": _in_table(incident, life),
     }
+
+
+def probe_citations(incident: Incident, life: Life) -> list[Citation]:
+    """The questions about its PID."""
+    return [p.cited for p in incident.parsed.probes if (p.at.host, p.pid) == (life.host, life.pid)][-2:]
 
 
 def _probed(incident: Incident, life: Life, how: str) -> bool | None:

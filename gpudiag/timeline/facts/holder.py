@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudiag.model import Citation
-from gpudiag.timeline.facts.broken import broken_columns
+from gpudiag.timeline.facts.broken import broken_citations, broken_columns
 from gpudiag.timeline.facts.dying import dying_columns, ended_by_log
-from gpudiag.timeline.facts.hidden import hidden_columns
+from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
+from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -44,6 +45,8 @@ def _nobody_listed(incident: Incident, host: str) -> bool:
 def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
     seen = incident.seen_now(life)
     delivered, proof = incident.kill_delivered(life)
+    if not delivered and (killed := killed_by_kernel(incident, life)):
+        delivered, proof = True, killed
     age = kill_age(incident, life) if delivered else None
     expected = expected_release_s(life.integer("rss_shmem_kib"))
     pending = seen.first("sig_pending") if seen is not None else None
@@ -91,7 +94,9 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         **dying_columns(incident, life, seen, delivered),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
-        "cites": incident.citations.add_all(_proof(life, proof)),
+        "cites": incident.citations.add_all(
+            [*_proof(life, proof), *broken_citations(incident, life), *probe_citations(incident, life)]
+        ),
     }
 
 

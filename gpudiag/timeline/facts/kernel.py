@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpudiag.model import KernelEvent
+from gpudiag.model import Citation, KernelEvent
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
 
@@ -15,6 +15,7 @@ RESET_XIDS = frozenset({62, 79, 95, 109, 119, 120, 140})
 RECOVERY_XID = 154
 """The driver names the recovery that it wants; the text after ``to`` says which."""
 _COMM_BYTES = 15
+_OOM = frozenset({"oom", "cgroup_oom"})
 
 
 def events_of(incident: Incident, host: str) -> Sequence[KernelEvent]:
@@ -36,6 +37,11 @@ def events_about(incident: Incident, life: Life, kinds: frozenset[str]) -> Itera
     for event in events_of(incident, life.host):
         if event.kind in kinds and event.pid == life.pid and _same_name(event, life) and not _earlier(event, life):
             yield event
+
+
+def killed_by_kernel(incident: Incident, life: Life) -> list[Citation]:
+    """Messages that the kernel itself sent SIGKILL to it, because memory of the host or of its cgroup ran out."""
+    return [event.cited for event in events_about(incident, life, _OOM)]
 
 
 def _same_name(event: KernelEvent, life: Life) -> bool:
