@@ -379,7 +379,7 @@ def _look_up(incident: Incident) -> Iterator[ThenEntry]:
 
 def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
     """What is missing; while the driver does not answer, one more query is one more process that hangs."""
-    left_out = {"kill commands"} | (set() if answers else {"gpu memory", "compute processes"})
+    left_out = {"kill commands"} if answers else {"kill commands", "gpu memory", "compute processes"}
     wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s not in left_out]
     if wanted:
         commands = "; ".join(COLLECT[source] for source in dict.fromkeys(wanted))

@@ -17,6 +17,7 @@ from gpudiag.timeline.lives import Life
 from gpudiag.verdict import Verdict
 
 SAVE_LOG = "sudo dmesg -T | grep -e NVRM -e Xid -e nvidia -e 'blocked for'"
+FIGURES = "nvidia-smi --query-gpu=index,memory.used --format=csv"
 MAX_NAMED = 16
 _STUCK, _FAULT, _HANGS, _BLOCKED, _NOBODY = "GPD501", "GPD502", "GPD504", "GPD505", "GPD503"
 _WITHHELD, _HIDDEN = "GPD402", "GPD403"
@@ -26,6 +27,9 @@ def rungs(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence[Row
     """What is left to do where no kill helps."""
     sure = {match.rule_id: match for match in verdict.findings if match.certainty != "possible"}
     needs = [sure[rule] for rule in (_STUCK, _FAULT, _NOBODY) if rule in sure]
+    if _NOBODY in sure:
+        because = "a release that still runs looks the same; a minute tells them apart"
+        yield ThenEntry(kind="wait", command=f"sleep 60; {FIGURES}", because=because)
     if needs or _HANGS in sure:
         yield _evidence_first(sure)
     if needs:
