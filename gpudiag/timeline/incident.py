@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gpudiag.model import Citation, ClockPair, Coverage, KillAction
+from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
@@ -70,6 +70,13 @@ class Incident:
 
     def __post_init__(self) -> None:
         self._family_of = {life.key: family for family in self.families for life in family.members}
+        self._effects: dict[str, ActionView | None] = {}
+        self._kernel_by_pid: dict[int, list[KernelEvent]] = {}
+        self._kernel_by_kind: dict[str, list[KernelEvent]] = {}
+        for event in self.parsed.kernel_events:
+            self._kernel_by_kind.setdefault(event.kind, []).append(event)
+            if event.pid is not None:
+                self._kernel_by_pid.setdefault(event.pid, []).append(event)
         self._process_ids = {life.key: f"P{n}" for n, life in enumerate(self._named_lives(), 1)}
 
     def _named_lives(self) -> list[Life]:
@@ -121,8 +128,15 @@ class Incident:
 
     def last_effect(self, host: str) -> ActionView | None:
         """The last command on a host that may have changed anything."""
-        own = [action for action in self.actions if action.host == host]
-        return next((action for action in reversed(own) if not changed_nothing(action, self.census)), None)
+        if host not in self._effects:
+            own = [action for action in self.actions if action.host == host]
+            found = (action for action in reversed(own) if not changed_nothing(action, self.census))
+            self._effects[host] = next(found, None)
+        return self._effects[host]
+
+    def kernel_events(self, *, pid: int | None = None, kind: str | None = None) -> Sequence[KernelEvent]:
+        """Kernel messages about a PID, or of one kind, of all hosts."""
+        return self._kernel_by_pid.get(pid, ()) if pid is not None else self._kernel_by_kind.get(kind or "", ())
 
     def alive(self, life: Life) -> bool | None:
         """It lives in the newest look of its host."""

@@ -32,7 +32,7 @@ def killed(found: Explanation) -> set[int]:
     return {entry.pid for entry in found.report.plan.kill}
 
 
-STUCK = f"""root@box:~# ps -o pid,ppid,stat,wchan:30,args -p 5120
+STUCK = """root@box:~# ps -o pid,ppid,stat,wchan:30,args -p 5120
     PID    PPID STAT WCHAN                          COMMAND
    5120       1 D    os_acquire_rwlock_write        VLLM::EngineCore
 root@box:~# grep -e State -e Pnd /proc/5120/status
@@ -67,7 +67,7 @@ def test_a_reset_is_proposed_where_the_driver_asks_for_one(tmp_path: Path) -> No
 0, 00000000:3B:00.0, 40122 MiB
 1, 00000000:5E:00.0, 3 MiB
 root@box:~# dmesg -T | grep NVRM
-[Mon Mar  2 09:15:41 2026] NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
+[Mon Mar  2 09:15:41 2026] NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (Reset)
 """
     found = explained(tmp_path, text)
     assert fired(found)["GPD502"] == "proven"

@@ -22,7 +22,7 @@ def _own(incident: Incident, life: Life) -> list[KernelEvent]:
 def broken_columns(incident: Incident, life: Life) -> dict[str, object]:
     """Columns of one process; null where nobody read the kernel's log."""
     own = _own(incident, life)
-    sleeps = [event for event in events_of(incident, life.host) if event.kind == "suspend"]
+    sleeps = events_of(incident, life.host, "suspend")
     known = bool(own) or log_read(incident, life.host)
     return {
         "context_xids": list(dict.fromkeys(str(event.xid) for event in own)) if known else None,

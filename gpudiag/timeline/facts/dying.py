@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from gpudiag.model import LogEvent
 from gpudiag.timeline.facts.gpu import above_baseline
@@ -16,15 +17,30 @@ _DUMPING = ("do_coredump", "dump_emit", "dump_user_range", "elf_core_dump", "cor
 """Kernel functions of a core dump, as ``wchan`` shows them."""
 
 
-def dying_columns(incident: Incident, life: Life, seen: Sighting | None, delivered: bool | None) -> dict[str, object]:
+@dataclass
+class HostSigns:
+    """What holds for all killed processes of a host, computed once."""
+
+    incident: Incident
+    _falling: dict[str, dict[str, bool]] = field(default_factory=lambda: dict[str, dict[str, bool]]())
+
+    def falling(self, host: str) -> dict[str, bool]:
+        """By GPU that is still in use: its figure fell from each look after the command to the next."""
+        if host not in self._falling:
+            self._falling[host] = _falling(self.incident, host)
+        return self._falling[host]
+
+
+def dying_columns(signs: HostSigns, life: Life, seen: Sighting | None, delivered: bool | None) -> dict[str, object]:
     """Columns of one process."""
+    incident = signs.incident
     plain = seen is not None and seen.zombie and seen.live_threads == 0
     wchan = seen.first("wchan") if seen is not None else None
     dumping = seen.first("core_dumping") if seen is not None else None
-    falling = _falling(incident, life.host) if delivered and not plain else {}
+    falling = signs.falling(life.host) if delivered and not plain else {}
     return {
         "may_hold_mib": _unlisted(incident, life.host) if delivered and not plain else 0.0,
-        "falling": _is_falling(falling),
+        "falling": any(falling.values()) if falling else None,
         "falling_gpus": [gpu for gpu, falls in falling.items() if falls],
         "host_cache": _host_cache(incident, life.host) if delivered else None,
         "core_dumping": dumping if isinstance(dumping, bool) else True if wchan in _DUMPING else None,
@@ -96,10 +112,6 @@ def _falling(incident: Incident, host: str) -> dict[str, bool]:
             steps = [later - earlier for earlier, later in itertools.pairwise(figures)]
             answers[gpu] = all(step <= 0 for step in steps) and steps[-1] <= -NOTICEABLE_MIB
     return answers
-
-
-def _is_falling(answers: dict[str, bool]) -> bool | None:
-    return any(answers.values()) if answers else None
 
 
 def _host_cache(incident: Incident, host: str) -> bool | None:

@@ -53,7 +53,9 @@ def _is_only_gpu(own: Sequence[Gpu]) -> bool:
 
 
 def _driver_events(incident: Incident, host: str) -> list[KernelEvent]:
-    return [event for event in events_of(incident, host) if event.kind in ("xid", "off_bus")]
+    """In the order of the log: what the driver says last of a recovery counts."""
+    found = events_of(incident, host, "xid", "off_bus")
+    return sorted(found, key=lambda event: (event.cited.input, event.cited.member, event.cited.line or 0))
 
 
 def _readings(incident: Incident, host: str) -> list[GpuReading]:

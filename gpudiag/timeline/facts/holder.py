@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudiag.model import Citation
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
-from gpudiag.timeline.facts.dying import dying_columns, ended_by_log
+from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
 from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
 from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
@@ -21,11 +21,12 @@ from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
     """Rows for every process of a family that the newest look shows, or on which it still books memory."""
+    signs = HostSigns(incident)
     for family in incident.families:
         for life in family.members:
             shown = incident.present(life) is True or incident.seen_now(life) is not None
             if shown or incident.booked_now(life) or incident.newest(life.host) is None:
-                yield _row(incident, family, life)
+                yield _row(incident, family, life, signs)
     yield from ended_by_log(incident)
     for host in incident.hosts():
         if incident.last_action(host) is not None and _nobody_listed(incident, host):
@@ -42,7 +43,7 @@ def _nobody_listed(incident: Incident, host: str) -> bool:
     return in_use and not any(family.host == host for family in incident.families)
 
 
-def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
+def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> dict[str, object]:
     seen = incident.seen_now(life)
     delivered, proof = incident.kill_delivered(life)
     if not delivered and (killed := killed_by_kernel(incident, life)):
@@ -91,7 +92,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         "server_named": family.id in incident.aims.by_server if incident.actions else None,
         "family_first_pid": min(member.pid for member in family.members),
         "log_role": _log_role(incident, life),
-        **dying_columns(incident, life, seen, delivered),
+        **dying_columns(signs, life, seen, delivered),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
         "cites": incident.citations.add_all(

@@ -18,10 +18,11 @@ _COMM_BYTES = 15
 _OOM = frozenset({"oom", "cgroup_oom"})
 
 
-def events_of(incident: Incident, host: str) -> Sequence[KernelEvent]:
-    """Kernel messages of a host; those of a log that names no host belong to the only one."""
+def events_of(incident: Incident, host: str, *kinds: str) -> Sequence[KernelEvent]:
+    """Kernel messages of these kinds on a host; those of a log that names no host belong to the only one."""
     alone = len(incident.hosts()) == 1
-    return [event for event in incident.parsed.kernel_events if event.host == host or (alone and not event.host)]
+    events = (event for kind in kinds for event in incident.kernel_events(kind=kind))
+    return [event for event in events if event.host == host or (alone and not event.host)]
 
 
 def log_read(incident: Incident, host: str, *, whole: bool = False) -> bool:
@@ -34,8 +35,9 @@ def log_read(incident: Incident, host: str, *, whole: bool = False) -> bool:
 
 def events_about(incident: Incident, life: Life, kinds: frozenset[str]) -> Iterator[KernelEvent]:
     """Messages that name this process: its PID, no other name, and not from before its start."""
-    for event in events_of(incident, life.host):
-        if event.kind in kinds and event.pid == life.pid and _same_name(event, life) and not _earlier(event, life):
+    for event in incident.kernel_events(pid=life.pid):
+        own = event.host == life.host or (not event.host and len(incident.hosts()) == 1)
+        if own and event.kind in kinds and _same_name(event, life) and not _earlier(event, life):
             yield event
 
 

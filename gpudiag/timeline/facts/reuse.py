@@ -12,12 +12,13 @@ from gpudiag.timeline.lives import Life
 
 def reuse_rows(incident: Incident) -> Iterator[Row]:
     """One row for a PID of the newest look that a command named or hit: the same process, or another by now?"""
+    named_by = _named_by(incident)
     for life in incident.census.lives:
         look = incident.newest(life.host)
         if look is None or look.id not in life.sightings:
             continue
         earlier = [other for other in incident.census.named(life.host, life.pid) if other.generation < life.generation]
-        named = [action for action in incident.actions if action.host == life.host and _names(action, life.pid)]
+        named = named_by.get((life.host, life.pid), [])
         if not named and not (earlier and incident.holds_now(life)):
             continue
         yield about(incident, life) | {
@@ -28,9 +29,14 @@ def reuse_rows(incident: Incident) -> Iterator[Row]:
         }
 
 
-def _names(action: ActionView, pid: int) -> bool:
-    selections = [step.replay.selection for step in action.steps if step.replay.selection is not None]
-    return any(pid in selection.literal_pids for selection in selections)
+def _named_by(incident: Incident) -> dict[tuple[str, int], list[ActionView]]:
+    """Host and PID -> the commands that name it."""
+    found: dict[tuple[str, int], list[ActionView]] = {}
+    for action in incident.actions:
+        selections = [step.replay.selection for step in action.steps if step.replay.selection is not None]
+        for pid in {pid for selection in selections for pid in selection.literal_pids}:
+            found.setdefault((action.host, pid), []).append(action)
+    return found
 
 
 def _other_before(life: Life, earlier: list[Life], named: list[ActionView]) -> bool | None:

@@ -24,10 +24,14 @@ _DRIVER_CLIENT = re.compile(r"nvidia-|nv-hostengine|dcgm|nvtop|gpustat|nvitop")
 
 def stuck_rows(incident: Incident) -> Iterator[Row]:
     """One row for every process that shows a sign of it in the newest look, or that only the kernel names."""
+    stacked = {row.pid for row in incident.parsed.stacks}
+    hung = {event.pid for event in incident.kernel_events(kind="hung_task")}
     for life in incident.census.lives:
         look = incident.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
-        if seen is not None and incident.present(life) is True and not seen.zombie:
+        if seen is None or seen.zombie or incident.present(life) is not True:
+            continue
+        if life.pid in stacked or life.pid in hung or _may_be_stuck(seen) or incident.kill_delivered(life)[0]:
             row = _row(incident, life, seen)
             if (
                 row["sleeps_in_kernel"]
@@ -39,6 +43,13 @@ def stuck_rows(incident: Incident) -> Iterator[Row]:
                 yield row
     for host in incident.hosts():
         yield from _only_in_log(incident, host)
+
+
+def _may_be_stuck(seen: Sighting) -> bool:
+    """Its own row in the process table shows one of the signs."""
+    pending, wchan = seen.first("sig_pending"), seen.first("wchan")
+    killed = isinstance(pending, int) and bool(pending & SIGKILL_BIT)
+    return seen.first("state") == "D" or killed or (isinstance(wchan, str) and bool(_DRIVER_FUNCTION.match(wchan)))
 
 
 def _row(incident: Incident, life: Life, seen: Sighting) -> dict[str, object]:
@@ -109,7 +120,7 @@ def _uses_driver(incident: Incident, life: Life, seen: Sighting, in_driver: bool
     if _DRIVER_CLIENT.match(life.program or ""):
         return True
     held = any(earlier.bookings or earlier.open for earlier in life.sightings.values())
-    if held or (hung and any(event.kind in ("xid", "gsp", "uvm", "nvrm") for event in events_of(incident, life.host))):
+    if held or (hung and events_of(incident, life.host, "xid", "gsp", "uvm", "nvrm")):
         return True
     return False if seen.open is not None else None
 
@@ -119,8 +130,8 @@ def _only_in_log(incident: Incident, host: str) -> Iterator[Row]:
     look = incident.newest(host)
     shown = {life.pid for life in incident.census.lives if look is not None and look.id in life.sightings}
     told: set[int] = set()
-    for event in events_of(incident, host):
-        if event.kind != "hung_task" or event.pid is None or event.pid in shown | told:
+    for event in events_of(incident, host, "hung_task"):
+        if event.pid is None or event.pid in shown or event.pid in told:
             continue
         if look is not None and incident.census.sees_everybody(look):
             continue  # it is gone
