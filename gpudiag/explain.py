@@ -27,6 +27,8 @@ from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import NOTHING, RELEASED, RELEASING, Verdict, explains_held, judge
 
 EVIDENCE_RULE = "GPD901"
+UNLISTED = frozenset({"GPD301", "GPD502", "GPD504"})
+"""Rules that tell why memory is in use, or cannot be read, also where no source says how much."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,9 @@ def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
 
 
 def _cause_found(verdict: Verdict, results: Sequence[RuleResult]) -> bool:
-    """A rule that explains held memory fired, or one that says why its owner cannot be seen (4xx)."""
-    found = any(explains_held(match) or match.rule_id[3] == "4" for result in results for match in result.matches)
+    """A rule that explains held memory fired, or one that says why its owner cannot be seen."""
+    matches = [match for result in results for match in result.matches]
+    found = any(explains_held(match) or match.rule_id[3] == "4" or match.rule_id in UNLISTED for match in matches)
     return found or verdict.outcome in (RELEASED, NOTHING, RELEASING)
 
 

@@ -20,7 +20,7 @@ SAVE_LOG = "sudo dmesg -T | grep -e NVRM -e Xid -e nvidia -e 'blocked for'"
 FIGURES = "nvidia-smi --query-gpu=index,memory.used --format=csv"
 MAX_NAMED = 16
 _STUCK, _FAULT, _HANGS, _BLOCKED, _NOBODY = "GPD501", "GPD502", "GPD504", "GPD505", "GPD503"
-_WITHHELD, _HIDDEN = "GPD402", "GPD403"
+_WITHHELD, _HIDDEN, _BROKEN = "GPD402", "GPD403", "GPD506"
 
 
 def rungs(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence[Row]]) -> Iterator[ThenEntry]:
@@ -156,6 +156,14 @@ def _elsewhere(sure: Mapping[str, Match]) -> Iterator[ThenEntry]:
             ),
             because="the sizes are known to root, on the host, or in the owner's own tools (Windows: the Task Manager)",
         )
+    if _BROKEN in sure:
+        files = " ".join(f"/proc/{pid}/cgroup" for pid in sure[_BROKEN].pids[:MAX_NAMED])
+        yield ThenEntry(
+            kind="collect",
+            command=f"cat {files}",
+            because="its work is dead: end it by its own way, which the container or unit in its cgroup names",
+        )
+        yield ThenEntry(kind="verify", command=FIGURES, because="the memory comes back when the process ends")
     if _HIDDEN in sure:
         yield ThenEntry(
             kind="ask_owner",
