@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpudiag.model import LogEvent
+from gpudiag.timeline.commands import StepView
 from gpudiag.timeline.facts.gpu import above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life, Sighting
 
 NOTICEABLE_MIB = 64.0
+LONG_S = 45.0
+"""Longer than any release that was measured (26 s with 243 GB of pinned memory)."""
 _DUMPING = ("do_coredump", "dump_emit", "dump_user_range", "elf_core_dump", "coredump_wait", "wait_for_dump_helpers")
 """Kernel functions of a core dump, as ``wchan`` shows them."""
 
@@ -35,11 +39,12 @@ def dying_columns(signs: HostSigns, life: Life, seen: Sighting | None, delivered
     """Columns of one process."""
     incident = signs.incident
     plain = seen is not None and seen.zombie and seen.live_threads == 0
+    late = (slept_s(incident, life) or 0) >= LONG_S and not any(signs.falling(life.host).values())
     wchan = seen.first("wchan") if seen is not None else None
     dumping = seen.first("core_dumping") if seen is not None else None
     falling = signs.falling(life.host) if delivered and not plain else {}
     return {
-        "may_hold_mib": _unlisted(incident, life.host) if delivered and not plain else 0.0,
+        "may_hold_mib": _unlisted(incident, life.host) if delivered and not plain and not late else 0.0,
         "falling": any(falling.values()) if falling else None,
         "falling_gpus": [gpu for gpu, falls in falling.items() if falls],
         "host_cache": _host_cache(incident, life.host) if delivered else None,
@@ -117,3 +122,23 @@ def _falling(incident: Incident, host: str) -> dict[str, bool]:
 def _host_cache(incident: Incident, host: str) -> bool | None:
     """A server log says that the server keeps a cache in pinned host memory."""
     return True if any(event.kind == "host_cache" for event in _events(incident, host)) else None
+
+
+def slept_s(incident: Incident, life: Life) -> float | None:
+    """Without times: how long the command itself waited after its SIGKILL, so at least this long."""
+    for action in reversed(incident.actions):
+        hit = [n for n, step in enumerate(action.steps) if step.replay.signal == 9 and _picks(step, life)]
+        if action.host == life.host and hit:
+            return sum(_sleep_s(step) for step in action.steps[hit[-1] + 1 :]) or None
+    return None
+
+
+def _picks(step: StepView, life: Life) -> bool:
+    verdict = step.verdict(life.pid)
+    return verdict is not None and verdict.selected is True
+
+
+def _sleep_s(step: StepView) -> float:
+    words = [word.text or "" for word in step.replay.step.words]
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)s?", words[1]) if len(words) == 2 and words[0] == "sleep" else None
+    return float(match[1]) if match and step.replay.ran is not False else 0.0

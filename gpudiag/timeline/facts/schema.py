@@ -157,7 +157,7 @@ HOLDER = Table(
         "family_first_pid": Column(COUNT, "lowest PID of its family"),
         "log_role": Column(TEXT, "role that a server log gives to this PID"),
         "may_hold_mib": Column(
-            NUMBER, "memory in use that no process list was taken for, where SIGKILL has reached this process"
+            NUMBER, "memory in use that no process list was taken for, where SIGKILL reached this process not long ago"
         ),
         "falling": Column(FLAG, "the used memory fell from each figure after the command to the next"),
         "falling_gpus": Column(TEXTS, "the GPUs of which that is true"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpudiag.timeline.commands import StepView
+from gpudiag.timeline.facts.dying import slept_s
 from gpudiag.timeline.facts.holder import kill_age, within_expected
 from gpudiag.timeline.facts.kernel import events_about, events_of, log_read
 from gpudiag.timeline.facts.rows import Row, about
@@ -65,32 +65,12 @@ def _row(incident: Incident, life: Life, seen: Sighting) -> dict[str, object]:
         "driver_function": _where(incident, life, seen) if in_driver else None,
         "kill_pending": bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None,
         "outlived_kill": True if delivered else None if delivered is None else False,
-        "outlived_s": age if age is not None else _slept(incident, life) if delivered else None,
+        "outlived_s": age if age is not None else slept_s(incident, life) if delivered else None,
         "within_expected": within_expected(age, expected_release_s(life.integer("rss_shmem_kib"))),
         "hung_s": max(blocked, default=0 if log_read(incident, life.host, whole=True) else None),
         "uses_driver": _uses_driver(incident, life, seen, in_driver, bool(hung)),
         "cites": incident.citations.add_all([*life.citations(), *proof[:2], *(event.cited for event in hung[:2])]),
     }
-
-
-def _slept(incident: Incident, life: Life) -> float | None:
-    """Without times: how long the command itself waited after its SIGKILL, so at least this long."""
-    for action in reversed(incident.actions):
-        hit = [n for n, step in enumerate(action.steps) if step.replay.signal == 9 and _picks(step, life)]
-        if action.host == life.host and hit:
-            return sum(_sleep_s(step) for step in action.steps[hit[-1] + 1 :]) or None
-    return None
-
-
-def _picks(step: StepView, life: Life) -> bool:
-    verdict = step.verdict(life.pid)
-    return verdict is not None and verdict.selected is True
-
-
-def _sleep_s(step: StepView) -> float:
-    words = [word.text or "" for word in step.replay.step.words]
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)s?", words[1]) if len(words) == 2 and words[0] == "sleep" else None
-    return float(match[1]) if match and step.replay.ran is not False else 0.0
 
 
 def _in_driver(incident: Incident, life: Life, seen: Sighting) -> bool | None:
