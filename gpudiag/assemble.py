@@ -25,7 +25,7 @@ from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, clock_of
 from gpudiag.timeline.orphans import is_orphan
-from gpudiag.verdict import Verdict, is_leaving, judgement_order
+from gpudiag.verdict import HELD, UNCLEAR, Verdict, is_leaving, judgement_order
 
 MAX_UNKNOWN = 5
 MAX_SAMPLES_PER_GPU = 2_000
@@ -391,13 +391,26 @@ def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
     best = judgement_order(verdict.primary) if verdict.primary is not None else (99, "")
     settled = verdict.findings and verdict.findings[0].certainty == "proven"
     open_rules = [r for r in verdict.results if r.answer == "unknown" and r.rule.missing]
-    ordered = sorted(open_rules, key=lambda result: judgement_order(result.rule.id))
+    open_rules = [result for result in open_rules if result.signs or _may_matter(verdict, result)]
+    # What nothing speaks for is merely untested: it must not take the place of a rule with a sign.
+    ordered = sorted(open_rules, key=lambda result: (result.signs == 0, judgement_order(result.rule.id)))
     could = [r for r in ordered if not settled or judgement_order(r.rule.id) < best]
     for result in could[:MAX_UNKNOWN]:
         missing = _missing(result)
         if missing:
             sources = tuple(dict.fromkeys(source for source, _ in missing))
             yield c.UnknownRule(rule=result.rule.id, missing=sources, collect=missing[0][1])
+
+
+def _may_matter(verdict: Verdict, result: RuleResult) -> bool:
+    """An untested rule is named where no cause is sure, and where it would compete with the one that is."""
+    if verdict.outcome not in (HELD, UNCLEAR):
+        return False
+    first = verdict.findings[0] if verdict.findings else None
+    if first is None or first.certainty == "possible" or first.rule_id[3] in "69":
+        return True
+    primary = next(other.rule for other in verdict.results if other.rule.id == first.rule_id)
+    return any(rival.rule == result.rule.id for rival in primary.rivals)
 
 
 def _missing(result: RuleResult) -> list[tuple[str, str]]:

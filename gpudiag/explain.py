@@ -27,6 +27,8 @@ from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import NOTHING, RELEASED, RELEASING, Verdict, explains_held, judge
 
 EVIDENCE_RULE = "GPD901"
+UNLISTED = frozenset({"GPD301", "GPD502", "GPD504"})
+"""Rules that tell why memory is in use, or cannot be read, also where no source says how much."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def _holds_evidence(parsed: Parsed) -> bool:
     """Any row at all besides notes on what could not be used."""
     notes = {"looks", "coverage", "damage"}
     rows = any(getattr(parsed, field.name) for field in fields(parsed) if field.name not in notes)
-    return rows or any(item.outcome in ("ok", "denied") for item in parsed.coverage)
+    return rows or any(item.outcome in ("ok", "denied", "timed_out") for item in parsed.coverage)
 
 
 def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
@@ -84,14 +86,15 @@ def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
     evidence_rule = next(rule for rule in rules if rule.id == EVIDENCE_RULE)
     gaps = evaluate(evidence_rule, gap_table(incident, _cause_found(verdict, results)))
     verdict = judge(incident, (*results, gaps), facts["holder"])
-    plan = make_plan(incident, verdict, facts["holder"])
+    plan = make_plan(incident, verdict, facts)
     report = assemble(incident, inputs, verdict, plan, facts, rules_digest())
     return Explanation(report, incident, verdict, plan, facts)
 
 
 def _cause_found(verdict: Verdict, results: Sequence[RuleResult]) -> bool:
-    """A rule that explains held memory fired, or one that says why its owner cannot be seen (4xx)."""
-    found = any(explains_held(match) or match.rule_id[3] == "4" for result in results for match in result.matches)
+    """A rule that explains held memory fired, or one that says why its owner cannot be seen."""
+    matches = [match for result in results for match in result.matches]
+    found = any(explains_held(match) or match.rule_id[3] == "4" or match.rule_id in UNLISTED for match in matches)
     return found or verdict.outcome in (RELEASED, NOTHING, RELEASING)
 
 

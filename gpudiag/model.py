@@ -83,7 +83,63 @@ class Booking:
     name_missing: Optional[str]
     """The non-value that stood there, as printed: ``[No data]``, ``[Not Found]``."""
     kind: str
-    """``compute``, ``graphics``, ``mps`` or ``unknown``."""
+    """``compute``, ``graphics``, ``mps``, ``reported`` (a server's out-of-memory message names it) or ``unknown``."""
+    cited: Citation
+    withheld: Optional[str] = None
+    """The words in place of the size, as printed: ``[N/A]``, ``[Insufficient Permissions]``."""
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One figure of a GPU besides its memory, or what a tool prints where it has no figure."""
+
+    at: Place
+    gpu: GpuRef
+    field: str
+    """nvidia-smi's name of it: ``utilization.gpu`` (per cent), ``memory.used`` …; ``recovery_action`` for what the
+    driver wants done; ``device`` for a complaint about the GPU as a whole; ``status`` for a cell of the table."""
+    value: Optional[float]
+    words: Optional[str]
+    """As printed, at most 300 characters; ``None`` where there is a value."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A tool says that it could not reset a GPU, change its MIG layout, or unload a module."""
+
+    at: Place
+    kind: str
+    """``gpu_reset``, ``mig_change`` or ``module_unload``."""
+    reason: Optional[str]
+    """``in_use``, ``not_supported``, ``denied``; ``None`` where the message does not say."""
+    gpu: GpuRef
+    module: Optional[str]
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """One loaded kernel module: a row of ``lsmod``."""
+
+    at: Place
+    name: str
+    uses: int
+    """Users that the kernel counts, modules among them."""
+    used_by: Tuple[str, ...]
+    """Modules that use it."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class PidProbe:
+    """Somebody asked for one PID only, and this is the answer."""
+
+    at: Place
+    pid: int
+    exists: bool
+    how: str
+    """``signal`` (``kill -0``: the kernel answers) or ``table`` (``ps``, ``/proc``: what can be listed)."""
     cited: Citation
 
 
@@ -364,7 +420,8 @@ class LogEvent:
     kind: str
     """``role``, ``loading``, ``startup_complete``, ``shutdown``, ``death`` (ended unexpectedly), ``parent_exited``,
     ``oom``, ``memory_in_use`` (what an out-of-memory message says of another process), ``low_memory_start``,
-    ``address_in_use``."""
+    ``memory_freed`` (a start saw somebody else's memory come free), ``still_in_use`` (a wait for an idle GPU ended in
+    vain), ``host_cache`` (the server keeps a cache in pinned host memory), ``address_in_use``."""
     pid: Optional[int]
     """The process that the line is about, in the server's PID namespace; ``None`` if the line does not name it."""
     role: Optional[str]
@@ -378,10 +435,17 @@ class LogEvent:
     stamp: Optional[str] = None
     """The time as printed; often without a zone, or without a year."""
     mib: Optional[float] = None
-    """Memory of ``pid``, where the line gives it."""
+    """Memory of ``pid``, where the line gives it; for ``memory_freed`` what came free, for ``still_in_use`` what is
+    left."""
     free_mib: Optional[float] = None
     """Free memory of the device at a start that failed for lack of it."""
     total_mib: Optional[float] = None
+    gpu_index: Optional[int] = None
+    """The GPU that the line names, in the numbering of the process that writes."""
+    waited_s: Optional[float] = None
+    """Of ``still_in_use``: how long it had waited."""
+    fatal: bool = False
+    """The line is written when SIGKILL is sent to ``pid``."""
 
 
 @dataclass(frozen=True)
@@ -390,7 +454,7 @@ class KernelEvent:
 
     kind: str
     """``xid``, ``off_bus``, ``gsp``, ``uvm``, ``nvrm`` (another message of the driver), ``oom``, ``cgroup_oom``,
-    ``hung_task``, ``segfault``."""
+    ``hung_task``, ``segfault``, ``suspend`` (the machine was suspended or woken)."""
     xid: Optional[int]
     bus_id: Optional[str]
     """In the form of ``GpuRef.bus_id``; an Xid line leaves the function out, which is 0 for a GPU."""
@@ -428,8 +492,8 @@ class Coverage:
     at: Place
     source: str
     """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
-    ``kill commands``, ``server log``; also ``containers``, ``units``, ``jobs``, ``pods``, ``listening ports``,
-    ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
+    ``kill commands``, ``server log``, ``kernel log``; also ``containers``, ``units``, ``jobs``, ``pods``,
+    ``listening ports``, ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
     outcome: str
     """``ok``, ``absent``, ``denied``, ``timed_out``, ``truncated`` or ``not_understood``."""
     because: Optional[str]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFirst, ThenEntry
+from gpudiag.rungs import driver_hangs, rungs, stuck_pids
 from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline.daemons import daemon_name, is_daemon
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
 from gpudiag.timeline.facts.rows import Row
@@ -19,17 +21,11 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
-from gpudiag.verdict import HELD, RELEASING, UNCLEAR, Verdict, is_leaving
+from gpudiag.timeline.shortage import shortage_of
+from gpudiag.verdict import HELD, NOTHING, RELEASING, UNCLEAR, Verdict, is_leaving
 
-DAEMONS = frozenset(
-    {
-        "nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "nvidia-cuda-mps-control",
-        "nvidia-cuda-mps", "nvidia-cuda-mps-server", "Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11",
-        "dockerd", "containerd", "containerd-shim", "conmon", "crio", "kubelet", "sshd", "systemd", "slurmd",
-        "slurmstepd", "raylet", "dcgm-exporter",
-    }
-)  # fmt: skip
-"""Names of programs that are never killed for their memory. A name shields only a process of root."""
+MAX_LOOKED_UP = 32
+"""PIDs in one command."""
 VERIFY = "nvidia-smi --query-gpu=index,memory.used --format=csv"
 
 
@@ -45,8 +41,9 @@ class Candidates:
     frees: float | None
 
 
-def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> Plan:
+def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence[Row]]) -> Plan:
     """Everything that the person has to do, in order."""
+    holders = facts["holder"]
     rows = {str(row["process"]): row for row in holders}
     stop = list(_stop_first(incident, verdict))
     stopped = {pid for pid, _ in stop}
@@ -57,7 +54,7 @@ def make_plan(incident: Incident, verdict: Verdict, holders: Sequence[Row]) -> P
         stop_first=tuple(entry for _, entry in stop),
         kill=kill,
         keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
-        then=tuple(_then(incident, verdict, bool(kill or stop), rows)),
+        then=(*_then(incident, verdict, bool(kill or stop), rows), *rungs(incident, verdict, facts)),
         next_time=_next_time(incident),
     )
 
@@ -102,6 +99,8 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
             f"it still has the device files of the dead {heir.dead.pid} open ({shown})",
             "proven" if heir.proven else "inferred",
         )
+    if isinstance(holds, float) and holds >= 1 and _is_reported(incident, life):
+        return (f"an out-of-memory message names it with {holds:,.0f} MiB", "inferred")
     if isinstance(holds, float) and holds >= 1:
         return (f"the driver books {holds:,.0f} MiB on it", "proven")
     if row["listed"] is True and holds is None:
@@ -109,6 +108,11 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
     if holds is None and row["device_open"] is True and _maps(incident, life):
         return ("it has the devices mapped; no list of memory was taken", "inferred")
     return None
+
+
+def _is_reported(incident: Incident, life: Life) -> bool:
+    look = incident.newest(life.host)
+    return look is not None and look.id in life.sightings and life.sightings[look.id].reported
 
 
 def _maps(incident: Incident, life: Life) -> bool:
@@ -132,7 +136,7 @@ def _may_be_killed(incident: Incident, life: Life, row: Row) -> bool:
 
 def _seen_before_the_end(incident: Incident, host: str) -> bool:
     """The newest look is older than the last command: who is left of those it shows, nothing tells."""
-    look, last = incident.newest(host), incident.last_action(host)
+    look, last = incident.newest(host), incident.last_effect(host)
     return look is not None and last is not None and last.slot > look.position
 
 
@@ -151,9 +155,8 @@ def shielded(incident: Incident, life: Life) -> str | None:
         return "a kernel thread"
     if incident.kinship.is_observer(life):
         return "an ancestor of the tool that looked"
-    comm = life.program or ""
-    if comm in DAEMONS and life.string("user") in ("root", None):
-        return f"{comm} belongs to the system"
+    if is_daemon(life):
+        return f"{daemon_name(life)} belongs to the system"
     return None
 
 
@@ -290,7 +293,8 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
         if incident.is_monitor(life):
             because = "it has the devices open to read figures and holds no device memory"
         elif because is None and family is not None and life.key not in verdict.scope and incident.holds_now(life):
-            because = _why_kept(incident, family)
+            stuck = life.pid in stuck_pids(verdict)
+            because = "stuck inside the kernel: a signal changes nothing" if stuck else _why_kept(incident, family)
         if because is not None:
             yield KeepEntry(process=process, pid=life.pid, name=life.title, because=because)
 
@@ -305,16 +309,22 @@ def _why_kept(incident: Incident, family: Family) -> str:
 
 
 def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]) -> Iterator[ThenEntry]:
+    dying = [row for match in verdict.findings if match.rule_id == "GPD301" for row in match.rows]
     leaving = [row for row in rows.values() if is_leaving(row) and (row["holds_mib"] or 0)]
-    if leaving:
-        yield _wait(leaving)
+    if leaving or dying:
+        yield _wait(leaving or dying, sure=bool(leaving) or verdict.outcome == RELEASING)
     if acts or verdict.outcome in (RELEASING,):
         yield ThenEntry(kind="verify", command=VERIFY, because="only the figure shows that the memory came back")
     yield from _unseen_parents(incident, rows)
+    foreign = [match for match in verdict.findings if match.rule_id == "GPD602"]
+    if foreign and not acts and verdict.outcome == NOTHING:
+        because = "what is in use is another user's: only they can say whether it may end"
+        yield ThenEntry(kind="ask_owner", command=None, because=because)
     if not acts and verdict.outcome in (HELD, UNCLEAR) and not leaving:
         yield from _look_again(incident)
-        yield from _collect(incident)
-        if _somebody_holds(incident):
+        yield from _look_up(incident)
+        yield from _collect(incident, answers=not driver_hangs(verdict))
+        if _somebody_holds(incident, stuck_pids(verdict)):
             yield ThenEntry(
                 kind="ask_owner",
                 command=None,
@@ -340,14 +350,15 @@ def _unseen_parents(incident: Incident, rows: dict[str, Row]) -> Iterator[ThenEn
         )
 
 
-def _wait(leaving: Sequence[Row]) -> ThenEntry:
+def _wait(leaving: Sequence[Row], *, sure: bool) -> ThenEntry:
     expected = [row["expected_release_s"] for row in leaving if isinstance(row["expected_release_s"], float)]
     seconds = f"about {max(expected):.0f} s" if expected else "up to half a minute"
     pids = ", ".join(str(row["pid"]) for row in leaving)
+    takes = "takes" if sure else "may take"
     return ThenEntry(
         kind="wait",
         command=f"sleep {max(1, round(max(expected))) if expected else 30}; {VERIFY}",
-        because=f"SIGKILL has reached {pids}; giving the memory back takes {seconds} in all",
+        because=f"SIGKILL has reached {pids}; giving the memory back {takes} {seconds} in all",
     )
 
 
@@ -358,8 +369,24 @@ def _look_again(incident: Incident) -> Iterator[ThenEntry]:
         yield ThenEntry(kind="collect", command=commands, because=because)
 
 
-def _collect(incident: Incident) -> Iterator[ThenEntry]:
-    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s != "kill commands"]
+def _look_up(incident: Incident) -> Iterator[ThenEntry]:
+    """PIDs that a log names: a number that may have been given out again, so it is looked up and not killed."""
+    for host in incident.hosts():
+        short = shortage_of(incident, host)
+        pids = sorted(short.holders) if short is not None else []
+        if pids:
+            listed = ",".join(map(str, pids[:MAX_LOOKED_UP]))
+            yield ThenEntry(
+                kind="collect",
+                command=f"ps -o pid,ppid,pgid,sid,user,stat,lstart,args -p {listed}",
+                because="a server's out-of-memory message names these PIDs as holders; who they are now, ps says",
+            )
+
+
+def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
+    """What is missing; while the driver does not answer, one more query is one more process that hangs."""
+    left_out = {"kill commands"} if answers else {"kill commands", "gpu memory", "compute processes"}
+    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s not in left_out]
     if wanted:
         commands = "; ".join(COLLECT[source] for source in dict.fromkeys(wanted))
         yield ThenEntry(
@@ -367,8 +394,9 @@ def _collect(incident: Incident) -> Iterator[ThenEntry]:
         )
 
 
-def _somebody_holds(incident: Incident) -> bool:
-    return any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries)
+def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
+    lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
+    return any(life is not None and life.pid not in stuck for life in lives)
 
 
 def _next_time(incident: Incident) -> NextTime | None:

@@ -9,11 +9,26 @@ from gpudiag.report.text import mib as size
 from gpudiag.report.text import pids as pid_ranges
 from gpudiag.rules.engine import Match
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.shortage import shortage_of
 from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
+
+BELOW = {
+    "GPD502": "The GPU itself is in trouble, and no kill helps: it needs a reset or a reboot.",
+    "GPD501": "{pids} cannot end inside the kernel, and no kill helps.",
+    "GPD403": "{pids} holds memory and is hidden from the process table: somebody else may have root on this machine.",
+    "GPD504": "The driver did not answer, so nothing is known about the memory; it is not zero.",
+    "GPD402": "The driver does not say here how much memory is whose, so it cannot be told who holds it.",
+}
+MAX_NAMED = 8
+"""PIDs of a message that the sentence names."""
 
 
 def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequence[Action]) -> str:
     """What happened and what to do, for somebody who reads nothing else."""
+    below = _below(verdict)
+    settled = verdict.outcome in (RELEASING, RELEASED, NOTHING)
+    if below is not None and not settled and not plan.kill and not plan.stop_first:
+        return " ".join(filter(None, (_what_happened(actions), below)))
     if verdict.outcome == HELD:
         return " ".join(filter(None, (_what_happened(actions), _held(incident, plan))))
     if verdict.outcome == RELEASING:
@@ -23,6 +38,16 @@ def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequenc
     if verdict.outcome == NOTHING:
         return "No GPU holds memory that anything here would have to give back."
     return " ".join(filter(None, (_what_happened(actions), _unclear(incident, plan))))
+
+
+def _below(verdict: Verdict) -> str | None:
+    """What is wrong below the processes, or keeps the driver from telling; of several the first that is sure."""
+    for rule, text in BELOW.items():
+        match = next((m for m in verdict.findings if m.rule_id == rule and m.certainty != "possible"), None)
+        if match is not None:
+            held = f" {size(match.explains_mib)} are held so." if match.explains_mib else ""
+            return text.format(pids=pid_ranges(match.pids)) + held
+    return None
 
 
 def _what_happened(actions: Sequence[Action]) -> str:
@@ -92,6 +117,9 @@ def _left_over(incident: Incident) -> str:
 
 
 def _unclear(incident: Incident, plan: Plan) -> str:
+    short = [text for host in incident.hosts() if (text := _shortage(incident, host)) is not None]
+    if short:
+        return f"{' '.join(short)} No figure of the GPU is newer: who holds it now has to be looked up."
     if not incident.ledgers:
         known = " The processes below are known to be left over." if plan.kill else ""
         return (
@@ -100,3 +128,19 @@ def _unclear(incident: Incident, plan: Plan) -> str:
     if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
         return "Living processes hold memory, and the evidence does not show whether they are what was to be stopped."
     return "Memory is in use, and the evidence does not show who holds it; what is missing stands below."
+
+
+def _shortage(incident: Incident, host: str) -> str | None:
+    """What the log of a start that failed says about other people's memory."""
+    short = shortage_of(incident, host)
+    if short is None:
+        return None
+    event = short.event
+    if event.free_mib is not None and event.total_mib is not None:
+        return f"A start failed because only {size(event.free_mib)} of {size(event.total_mib)} were free."
+    if short.holders:
+        who = ", ".join(f"{pid} ({size(mib)})" for pid, mib in list(short.holders.items())[:MAX_NAMED])
+        return f"A start ran out of memory, and its message names who has the rest: PID {who}."
+    if event.kind == "still_in_use" and event.mib is not None:
+        return f"After a wait, {size(event.mib)} were still in use."
+    return "A start ran out of memory that somebody else has."

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
+from gpudiag.timeline.daemons import is_daemon
 from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -175,6 +176,8 @@ def _gpu_outcome(
     if ledger is None:
         return UNCLEAR
     owned = [entry for entry in ledger.entries if entry.life is not None and entry.mib >= 1]
+    if not above_baseline(ledger):
+        owned = [entry for entry in owned if entry.life is None or not is_daemon(entry.life)]
     ours = [entry for entry in owned if _in_scope(entry, scope)]
     if ours:
         leaving = [is_leaving(rows.get(_process(incident, entry))) for entry in ours]
@@ -185,12 +188,16 @@ def _gpu_outcome(
             return HELD
         others = [entry for entry in owned if entry not in ours]
         return RELEASING if all(_somebody_elses(rows.get(_process(incident, entry))) for entry in others) else UNCLEAR
+    if not ledger.list_seen and above_baseline(ledger) and _falls_back(matches, ledger.figure.gpu.id):
+        return RELEASING
     unowned = not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB
     if (unowned and above_baseline(ledger)) or any(entry.kind == "dead_process" for entry in owned):
         return HELD if explained else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
-    if owned and not incident.aims.lives:
+    foreign = all(_is_foreign(rows.get(_process(incident, entry))) for entry in owned)
+    aimed_here = any(host == ledger.figure.gpu.host for host, *_ in incident.aims.lives)
+    if owned and not foreign and not aimed_here:
         return HELD if any(incident.alive(_holder(entry)) for entry in owned) else UNCLEAR
     if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
         return UNCLEAR
@@ -204,6 +211,10 @@ def _gpu_outcome(
 
 def _process(incident: Incident, entry: Entry) -> str:
     return incident.process_id(_holder(entry)) or ""
+
+
+def _is_foreign(row: Row | None) -> bool:
+    return row is not None and row["other_tenant"] is True
 
 
 def _somebody_elses(row: Row | None) -> bool:
@@ -229,6 +240,12 @@ def _fell_to_idle(incident: Incident, ledger: Ledger) -> bool:
     figures = [incident.memory.at_look(ledger.figure.gpu, look.id) for look in incident.looks]
     highest = max((figure for figure in figures if figure is not None), default=0.0)
     return not above_baseline(ledger) and highest - ledger.figure.used_mib >= IDLE_MIB
+
+
+def _falls_back(matches: Sequence[Match], gpu: str) -> bool:
+    """No list names a holder, and the figure of this GPU falls after a SIGKILL that reached its process."""
+    shown = [row for match in matches if match.rule_id == "GPD301" for row in match.rows]
+    return any(row.get("falling") is True and gpu in (row.get("falling_gpus") or ()) for row in shown)
 
 
 def _came_back(matches: Sequence[Match], gpu: str) -> bool:

@@ -12,7 +12,7 @@ from gpudiag.collect.source import Ended, Out
 
 _TELLING = re.compile(
     r"NVRM|Xid|nvidia|[Oo]ut of memory|oom[-_]|hung.task|blocked for more than|segfault|general protection"
-    r"|invalid opcode|fallen off the bus"
+    r"|invalid opcode|fallen off the bus|PM: suspend|PM: hibernation"
 )
 _NEWEST = 2000
 _LINE_CAP = 4096

@@ -21,13 +21,16 @@ from gpudiag.model import (
     HostFact,
     Job,
     KernelEvent,
+    KernelModule,
     KernelStack,
     KillAction,
     Listener,
     LogEvent,
     LogRole,
+    PidProbe,
     Pod,
     Process,
+    Refusal,
     TraceEvent,
     Unit,
 )
@@ -82,6 +85,10 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         pods=_of(found, Pod),
         listeners=_of(found, Listener),
         stacks=_of(found, KernelStack),
+        readings=_of(found, GpuReading),
+        refusals=_of(found, Refusal),
+        modules=_of(found, KernelModule),
+        probes=_of(found, PidProbe),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
 

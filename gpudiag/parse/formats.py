@@ -14,6 +14,7 @@ from gpudiag.parse import (
     leftover,
     log_scan,
     nvml_json,
+    probes,
     proc_json,
     server_log,
     silence,
@@ -62,6 +63,8 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     pieces = cut(exhibit)
     read = [row for piece in pieces.cuts for row in piece.rows()]
     read += silence.rows(exhibit, pieces)
+    read += silence.kernel_log(exhibit)
+    read += probes.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

@@ -29,6 +29,7 @@ _FACTS = (
         "segfault",
         rf"(?P<comm>[^ \[]{{1,64}})\[{_PID}\]:? (?:segfault at |general protection fault|trap invalid opcode)",
     ),
+    ("suspend", r"PM: (?:suspend (?:entry|exit)|hibernation: hibernation (?:entry|exit))"),
     ("gsp", r"NVRM: .{0,80}(?:GSP|gsp)"),
     ("uvm", r"nvidia[-_]uvm: "),
     ("nvrm", r"NVRM: "),
@@ -36,6 +37,8 @@ _FACTS = (
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _FACTS)
 SIGNS = (
     "NVRM: ",
+    "PM: hibernation",
+    "PM: suspend",
     "blocked for more",
     "fallen off the bus",
     "general protection",

@@ -45,6 +45,8 @@ _MAYBE_TAG = r"\([A-Za-z][A-Za-z0-9_.:-]{0,63}(?: rank=[0-9]{1,6})? pid=[0-9]{1,
 """A role's tag wherever it stands."""
 _PID_DIGITS = len(_PID) + 8
 """A tag's end: seven digits and the bracket."""
+_KERNEL_MEMBER = re.compile(r"(?:^|/)(?:kern(?:el)?|dmesg)[\w.-]{0,40}\Z")
+"""Files that hold the kernel's log by their name: one without a telling line was read all the same."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +257,10 @@ def rows(exhibit: Exhibit) -> Iterator[LogRole | LogEvent | KernelEvent | Covera
         reason = f"of more than {FIRST + LAST} lines that tell something, {found.dropped} in the middle were left out"
         yield Damage(exhibit.input, exhibit.member, None, reason)
     kernel = next((event.cited for event in events if isinstance(event, KernelEvent)), None)
-    if kernel is not None:
+    is_kernels = bool(_KERNEL_MEMBER.search(exhibit.member))
+    if kernel is not None or is_kernels:
         yield Coverage(place_of(exhibit), "kernel log", "ok", None, kernel)
-    if roles or kernel is None or any(isinstance(event, LogEvent) for event in events):
+    if roles or (kernel is None and not is_kernels) or any(isinstance(event, LogEvent) for event in events):
         yield Coverage(place_of(exhibit), "server log", "ok", None, roles[0].cited if roles else None)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from gpudiag.evidence.header import stamp_ns
 from gpudiag.evidence.transcript import ZONE_ERROR_NS
-from gpudiag.model import Booking, GpuRef, GpuSample, HostFact, Place
+from gpudiag.model import Booking, GpuReading, GpuRef, GpuSample, HostFact, Place
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import QUOTE_CAP, Segment, is_omission
-from gpudiag.parse.values import gpu_ref, is_non_value, mib, pid_of, shown_name
+from gpudiag.parse.values import bus_in, gpu_ref, is_fault, is_non_value, mib, percent, pid_of, shown_name, withheld
 
 _CANONICAL = {
     "gpu_uuid": "uuid",
@@ -147,6 +147,8 @@ def rows(segment: Segment, layout: Layout, first: int, query: Query | None) -> I
         if is_error(line):
             failed = True
             yield segment.damage(offset, line.strip()[:QUOTE_CAP])
+            gpu = GpuRef(bus_id=bus_in(line))
+            yield GpuReading(segment.place, gpu, "device", None, line.strip()[:QUOTE_CAP], segment.cite(offset))
             continue
         values = _values(layout, line)
         if values is None:
@@ -182,8 +184,10 @@ def _row(segment: Segment, layout: Layout, offset: int, values: Mapping[str, str
             return
         name, missing = shown_name(values["process_name"]) if "process_name" in values else (None, None)
         size = mib(values.get("used_gpu_memory", ""), units.get("used_gpu_memory", "MiB"))
-        yield Booking(at, gpu, pid, size, name, missing, "compute", segment.cite(offset))
+        words = withheld(values.get("used_gpu_memory"))
+        yield Booking(at, gpu, pid, size, name, missing, "compute", segment.cite(offset), words)
         return
+    yield from _readings(segment, at, gpu, offset, values)
     if "driver_version" in values and not is_non_value(values["driver_version"]):
         yield HostFact(at, "driver_version", values["driver_version"], segment.cite(offset))
     if _tells_memory(layout):
@@ -199,6 +203,16 @@ def _row(segment: Segment, layout: Layout, offset: int, values: Mapping[str, str
             name=None if name is None or is_non_value(name) else name,
             cited=segment.cite(offset),
         )
+
+
+def _readings(segment: Segment, at: Place, gpu: GpuRef, offset: int, values: Mapping[str, str]) -> Iterator[Row]:
+    """The load, and every word in place of a memory figure or about a GPU in trouble."""
+    for field, text in values.items():
+        load = percent(text) if field == "utilization.gpu" else None
+        tells = field.startswith("memory.") or is_fault(text)
+        if load is not None or (tells and is_non_value(text)):
+            words = None if load is not None else text[:QUOTE_CAP]
+            yield GpuReading(at, gpu, field, load, words, segment.cite(offset))
 
 
 _MEMORY = ("memory.used", "memory.total", "memory.reserved")

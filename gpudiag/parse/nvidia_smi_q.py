@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpudiag.model import Booking, Citation, GpuRef, GpuSample, HostFact
+from gpudiag.model import Booking, Citation, GpuReading, GpuRef, GpuSample, HostFact
 from gpudiag.parse.parsed import Row
-from gpudiag.parse.source import Segment
-from gpudiag.parse.values import gpu_ref, is_non_value, kind_of, mib, pid_of, shown_name
+from gpudiag.parse.source import QUOTE_CAP, Segment
+from gpudiag.parse.values import gpu_ref, is_non_value, kind_of, mib, pid_of, shown_name, withheld
 from gpudiag.parse.values import whole as whole_number
 
 _HEADING = re.compile(r"=+NVSMI LOG=+\s*\Z")
@@ -75,10 +75,17 @@ def rows(segment: Segment) -> Iterator[Row]:
             process = {}
             _keep(segment, gpu, process, offset, pair)
         else:
+            yield from _recovery(segment, gpu, offset, pair)
             _keep(segment, gpu, process, offset, pair)
     yield from _booking(segment, gpu, process)
     yield from _samples(segment, blocks)
     yield from _coverage(segment, blocks, attached)
+
+
+def _recovery(segment: Segment, gpu: _Gpu, offset: int, pair: re.Match[str]) -> Iterator[Row]:
+    """What the driver wants done about the GPU; ``None`` is its word for nothing."""
+    if pair["key"] == "GPU Recovery Action" and (value := (pair["value"] or "").strip()[:QUOTE_CAP]):
+        yield GpuReading(segment.place, gpu.ref(), "recovery_action", None, value, segment.cite(offset))
 
 
 def _keep(segment: Segment, gpu: _Gpu, process: dict[str, tuple[int, str]], offset: int, pair: re.Match[str]) -> None:
@@ -102,7 +109,8 @@ def _booking(segment: Segment, gpu: _Gpu | None, process: Mapping[str, tuple[int
     name, missing = shown_name(process["Name"][1]) if "Name" in process else (None, None)
     size = mib(process["Used GPU Memory"][1]) if "Used GPU Memory" in process else None
     kind = kind_of(process["Type"][1]) if "Type" in process else "unknown"
-    yield Booking(segment.place, gpu.ref(), pid, size, name, missing, kind, segment.cite(offset))
+    words = withheld(process["Used GPU Memory"][1]) if "Used GPU Memory" in process else None
+    yield Booking(segment.place, gpu.ref(), pid, size, name, missing, kind, segment.cite(offset), words)
 
 
 def _samples(segment: Segment, blocks: list[_Gpu]) -> Iterator[Row]:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpudiag.model import Booking, GpuRef, GpuSample, HostFact
+from gpudiag.model import Booking, GpuReading, GpuRef, GpuSample, HostFact
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import Segment
-from gpudiag.parse.values import bus_id, kind_of, mib, pid_of, shown_name
+from gpudiag.parse.values import bus_id, is_fault, is_non_value, kind_of, mib, percent, pid_of, shown_name, withheld
 
 SHOWN_TIME = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\s*\Z")
 NO_PROCESSES = "No running processes found"
@@ -22,6 +22,7 @@ DEAD = ("dead",)
 
 _VERSIONS = {
     "driver_version": re.compile(r"(?:Driver|KMD) Version\s*: ?\s*([\w.]{1,40})"),
+    "nvidia_smi_version": re.compile(r"NVIDIA-SMI\s+([\d.]{3,40})"),
     "cuda_version": re.compile(r"CUDA (?:UMD )?Version\s*: ?\s*([\w.]{1,40})"),
 }
 _GPU = re.compile(r"\s*(\d{1,4})\s+(\S.{0,80}?)\s+(?:On|Off|N/A|Enabled|Disabled)\s*\Z")
@@ -93,6 +94,7 @@ def _line(segment: Segment, progress: _Progress, offset: int, line: str) -> Iter
         yield from _versions(segment, offset, line)
     elif not progress.in_processes and (sample := _gpu_row(segment, progress, offset, line)):
         yield sample
+        yield from _readings(segment, sample, offset, line)
     elif booking := _booking(segment, progress, offset, line):
         progress.listed += 1
         yield booking
@@ -139,6 +141,23 @@ def _gpu_row(segment: Segment, progress: _Progress, offset: int, line: str) -> G
     )
 
 
+def _readings(segment: Segment, sample: GpuSample, offset: int, line: str) -> Iterator[GpuReading]:
+    """The load, the words in place of the memory figure, and a cell that says that the GPU is in trouble."""
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    memory = cells[1].partition("/")[0].strip()
+    load = cells[2].split(" ")[0] if len(cells) > 2 else ""
+    found: list[tuple[str, float | None, str]] = []
+    if sample.used_mib is None and is_non_value(memory):
+        found.append(("memory.used", None, memory))
+    if load and (percent(load) is not None or is_non_value(load)):
+        found.append(("utilization.gpu", percent(load), load))
+    if any(is_fault(cell) for cell in cells):
+        found.append(("status", None, next(cell for cell in cells if is_fault(cell))))
+    for field_name, value, words in found:
+        shown = None if value is not None else words
+        yield GpuReading(segment.place, sample.gpu, field_name, value, shown, segment.cite(offset))
+
+
 def _booking(segment: Segment, progress: _Progress, offset: int, line: str) -> Booking | None:
     match = _PROCESS.match(line) if len(line) <= _LINE_CAP else None
     pid = pid_of(match["pid"]) if match else None
@@ -155,6 +174,7 @@ def _booking(segment: Segment, progress: _Progress, offset: int, line: str) -> B
         name_missing=missing,
         kind=kind_of(match["type"]),
         cited=segment.cite(offset),
+        withheld=withheld(match["memory"]),
     )
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from gpudiag.model import Booking, Citation, GpuRef, GpuSample, HostFact
+from gpudiag.model import Booking, Citation, GpuReading, GpuRef, GpuSample, HostFact
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import QUOTE_CAP, Segment
-from gpudiag.parse.values import gpu_ref, is_non_value, kind_of, mib, pid_of, shown_name
+from gpudiag.parse.values import gpu_ref, is_non_value, kind_of, mib, pid_of, shown_name, withheld
 
 _SIZE_CAP = 16 * 1024 * 1024
 _DEPTH_CAP = 64
@@ -36,6 +36,8 @@ class _Gpu:
     bus: str
     values: dict[str, str] = field(default_factory=lambda: dict[str, str]())
     """Direct children: product_name, uuid."""
+    lines: dict[str, int] = field(default_factory=lambda: dict[str, int]())
+    """Zero-based line of each of them."""
     sizes: dict[str, tuple[int, str]] = field(default_factory=lambda: dict[str, tuple[int, str]]())
     processes: list[_Process] = field(default_factory=lambda: list[_Process]())
     listed: bool = False
@@ -97,6 +99,7 @@ class _Document:
             self.attached = text
         elif self.gpus and inside == ["gpu", name]:
             self.gpus[-1].values.setdefault(name, text)
+            self.gpus[-1].lines.setdefault(name, line)
         elif self.gpus and inside == ["gpu", "fb_memory_usage", name]:
             self.gpus[-1].sizes.setdefault(name, (line, text))
         elif self.gpus and inside == ["gpu", "processes", "process_info", name] and self.gpus[-1].processes:
@@ -154,6 +157,9 @@ def _gpu(segment: Segment, gpu: _Gpu) -> Iterator[Row]:
             name=None if product is None or is_non_value(product) else product,
             cited=_cite(segment, gpu.sizes.get("used", next(iter(gpu.sizes.values())))[0]),
         )
+    if recovery := gpu.values.get("gpu_recovery_action"):
+        cited = _cite(segment, gpu.lines["gpu_recovery_action"])
+        yield GpuReading(segment.place, gpu.ref(), "recovery_action", None, recovery[:QUOTE_CAP], cited)
     for process in gpu.processes:
         pid = pid_of(process.values.get("pid", ""))
         if pid is None:
@@ -169,6 +175,7 @@ def _gpu(segment: Segment, gpu: _Gpu) -> Iterator[Row]:
             name_missing=missing,
             kind=kind_of(process.values.get("type", "")),
             cited=_cite(segment, min(process.line + _PID_BELOW, len(segment.lines) - 1)),
+            withheld=withheld(process.values.get("used_memory")),
         )
 
 

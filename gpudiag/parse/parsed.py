@@ -19,14 +19,17 @@ from gpudiag.model import (
     HostFact,
     Job,
     KernelEvent,
+    KernelModule,
     KernelStack,
     KillAction,
     Listener,
     LogEvent,
     LogRole,
+    PidProbe,
     Pod,
     Process,
     Recorder,
+    Refusal,
     TraceEvent,
     Unit,
 )
@@ -54,6 +57,10 @@ Row = (
     | Pod
     | Listener
     | KernelStack
+    | GpuReading
+    | Refusal
+    | KernelModule
+    | PidProbe
 )
 
 
@@ -86,3 +93,7 @@ class Parsed:
     stacks: tuple[KernelStack, ...] = ()
     log_events: tuple[LogEvent, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    modules: tuple[KernelModule, ...] = ()
+    probes: tuple[PidProbe, ...] = ()

@@ -293,7 +293,7 @@ class _Reader:
             user=user,
             uid=uid,
             state=state,
-            threads=_threads(fields, stat),
+            threads=_threads(fields, fields.get("STAT", "")),
             elapsed_s=age_s(fields["ELAPSED"]) if "ELAPSED" in fields else None,
             comm=name,
             comm_cut=bool(comm and comm.cut and not empty),
@@ -455,7 +455,8 @@ def _threads(fields: dict[str, str], stat: str) -> int | None:
     number = whole(fields.get("NLWP", fields.get("THCNT", "")))
     if number is not None:
         return number
-    # ``Zl``: the leader is dead and at least one other thread is not; a ``Z`` without ``l`` is alone.
+    # ``Zl``: the leader is dead and at least one other thread is not; a ``Z`` without ``l`` is alone. The column S has
+    # one letter only and does not tell.
     return None if not stat.startswith("Z") else 2 if "l" in stat else 1
 
 

@@ -7,7 +7,7 @@ written in the common part of Python's and Rust's syntax, because ``log_scan`` u
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudiag.evidence.exhibit import Exhibit
@@ -30,11 +30,14 @@ class Fact:
 
     kind: str
     pattern: str
-    """Groups: ``pid`` and ``role`` of the process that the line is about, ``free`` and ``total`` in GiB."""
+    """Groups: ``pid`` and ``role`` of the process that the line is about; in GiB ``free``, ``total``, ``before`` (what
+    was free before) and ``left`` (what is in use); ``gpu``; ``waited`` in seconds."""
     examples: tuple[str, ...]
     """As printed; a test holds the pattern and ``SIGNS`` to them."""
     own: bool = False
     """The process that writes the line is the one that it is about."""
+    fatal: bool = False
+    """The line is written when SIGKILL is sent to the process that it is about."""
 
 
 def _said(kind: str, *words: str, own: bool = False) -> Fact:
@@ -42,8 +45,8 @@ def _said(kind: str, *words: str, own: bool = False) -> Fact:
     return Fact(kind, "|".join(re.escape(word) for word in words), words, own)
 
 
-def _fact(kind: str, pattern: str, example: str, *, own: bool = False) -> Fact:
-    return Fact(kind, pattern, (example,), own)
+def _fact(kind: str, pattern: str, example: str, *, own: bool = False, fatal: bool = False) -> Fact:
+    return Fact(kind, pattern, (example,), own, fatal)
 
 
 _SIGNAL = r"SIG[A-Z]{3,5}"
@@ -53,6 +56,26 @@ FACTS = (
         "low_memory_start",
         r"Free memory on device(?: [^ ]{1,16})? \((?P<free>[0-9.]{1,12})/(?P<total>[0-9.]{1,12}) GiB\) on startup is",
         "Free memory on device cuda:0 (8.88/121.69 GiB) on startup is less than desired GPU memory utilization",
+        own=True,
+    ),
+    _fact(
+        "memory_freed",
+        r"Error in memory profiling.{1,40}nitial free memory (?P<before>[0-9.]{1,12}) GiB, "
+        r"current free memory (?P<free>[0-9.]{1,12}) GiB",
+        "Error in memory profiling. Initial free memory 10.0 GiB, current free memory 12.5 GiB.",
+        own=True,
+    ),
+    _fact(
+        "still_in_use",
+        r"still not idle after waiting (?P<waited>[0-9.]{1,8})s.{0,120}?GPU (?P<gpu>[0-9]{1,4}) uses "
+        r"(?P<left>[0-9.]{1,12}) GiB",
+        "GPU(s) still not idle after waiting 60s before setUpClass: GPU 0 uses 12.00 GiB (no other compute processes)",
+    ),
+    _said("host_cache", "enable_hierarchical_cache=True", "kv_connector='OffloadingConnector'", own=True),
+    _fact(
+        "host_cache",
+        r"Allocating [0-9.]{1,12} GB host memory for hierarchical KV cache",
+        "Allocating 243.00 GB host memory for hierarchical KV cache.",
         own=True,
     ),
     # Ray's OutOfMemoryError is about host memory.
@@ -105,6 +128,7 @@ FACTS = (
         "shutdown",
         rf"force killing (?:remaining|sub) process {_TITLE} pid {_PID}",
         "[shutdown] force killing sub process VLLM::Worker_TP0 pid 67",
+        fatal=True,
     ),
     _fact(
         "shutdown",
@@ -118,7 +142,12 @@ FACTS = (
         "Unable to shutdown process 24 via 15, forcefully exiting via 9",
     ),
     _fact("shutdown", rf"Killing subprocess {_PID}", "Killing subprocess 21"),
-    _fact("shutdown", rf"kill_process_tree called: parent_pid={_PID}", "kill_process_tree called: parent_pid=812"),
+    _fact(
+        "shutdown",
+        rf"kill_process_tree called: parent_pid={_PID}",
+        "kill_process_tree called: parent_pid=812",
+        fatal=True,
+    ),
     _fact("shutdown", rf"Finished (?:server|parent) process \[{_PID}", "INFO:     Finished server process [44]"),
     _fact("shutdown", rf"Worker exiting \(pid: {_PID}\)", "[INFO] Worker exiting (pid: 19)"),
     _fact("shutdown", rf"Process {_PID} got signal: ", "SignalException: Process 18 got signal: 15"),
@@ -172,6 +201,7 @@ _GIB = r"(?P<gib>[0-9.]{1,12}) (?P<unit>[GM]iB) memory in use"
 _OTHERS = re.compile(rf"Process {_PID} has {_GIB}")
 _THIS = re.compile(rf"this process has {_GIB}")
 _OTHERS_CAP = 64
+_GPU = re.compile(r"GPU ([0-9]{1,4}) has a total capacity of ")
 
 SIGNS = (
     "(PID: ",
@@ -179,6 +209,8 @@ SIGNS = (
     "DataLoader worker",
     "EADDRINUSE",
     "EngineCore encountered",
+    "host memory for",
+    "Error in memory profiling",
     "Fatal Python",
     "Jupyter Server ",
     "Killing subprocess",
@@ -199,6 +231,9 @@ SIGNS = (
     "Triggering SIGQUIT",
     "ddress already in use",
     "exits with return",
+    "hierarchical_cache=True",
+    "not idle after",
+    "OffloadingConnector",
     "fired up",
     "hutting down",
     "kill_process_tree",
@@ -281,10 +316,31 @@ def _event(fact: Fact, match: re.Match[str], front: LogLine, cited: Citation, ho
         cited=cited,
         host=host,
         stamp=front.stamp,
-        mib=_mib(own),
+        mib=_mib(own) if own else _gib(groups.get("left")) or _gained(groups),
         free_mib=_gib(groups.get("free")),
         total_mib=_gib(groups.get("total")),
+        gpu_index=int(groups["gpu"]) if groups.get("gpu") else _named_gpu(fact, front),
+        waited_s=_seconds(groups.get("waited")),
+        fatal=fact.fatal,
     )
+
+
+def _gained(groups: Mapping[str, str | None]) -> float | None:
+    """How much more is free than before; less is no gain."""
+    before, now = _gib(groups.get("before")), _gib(groups.get("free"))
+    return now - before if before is not None and now is not None and now > before else None
+
+
+def _named_gpu(fact: Fact, front: LogLine) -> int | None:
+    match = _GPU.search(front.body) if fact.kind == "oom" else None
+    return int(match[1]) if match else None
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
 
 
 def _others(front: LogLine, cited: Citation, host: str) -> Iterator[LogEvent]:
@@ -295,8 +351,19 @@ def _others(front: LogLine, cited: Citation, host: str) -> Iterator[LogEvent]:
             return
         if 0 < pid <= PID_CAP:
             text = match[0]
+            own = _GPU.search(front.body)
             yield LogEvent(
-                "memory_in_use", pid, None, None, 0, text, cited, host=host, stamp=front.stamp, mib=_mib(match)
+                "memory_in_use",
+                pid,
+                None,
+                None,
+                0,
+                text,
+                cited,
+                host=host,
+                stamp=front.stamp,
+                mib=_mib(match),
+                gpu_index=int(own[1]) if own else None,
             )
 
 

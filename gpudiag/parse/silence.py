@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Citation, Coverage, Damage
+from gpudiag.model import Citation, Coverage, Damage, GpuReading, GpuRef
 from gpudiag.parse import fuser, lsof, nvidia_smi_csv, pgrep, ps
 from gpudiag.parse.commands import Shown, shown_commands
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.segments import Pieces, is_table
 from gpudiag.parse.source import QUOTE_CAP, Segment, cite_command, place_of
+from gpudiag.parse.values import bus_in, is_fault
+from gpudiag.shell.syntax import simple_commands
 
 _SOURCES = {
     "nvidia-smi": ("gpu memory", "compute processes"),
@@ -47,6 +49,24 @@ def rows(exhibit: Exhibit, pieces: Pieces) -> Iterator[Row]:
             yield from _silent(exhibit, pieces, shown)
 
 
+def kernel_log(exhibit: Exhibit) -> Iterator[Row]:
+    """Somebody asked the kernel. Complete: without a filter; ``None``: with one that keeps what the driver says."""
+    for argv in simple_commands(exhibit.command or "")[:1]:
+        tool = argv[0].rpartition("/")[2] if argv else ""
+        if tool != "dmesg" and not (tool == "journalctl" and {"-k", "--dmesg"} & set(argv)):
+            continue
+        denied = next((line for line in exhibit.text.split("\n")[:3] if "not permitted" in line), None)
+        if denied is not None:
+            because = denied.strip()[:QUOTE_CAP]
+            yield Coverage(place_of(exhibit), "kernel log", "denied", because, cite_command(exhibit), complete=False)
+            return
+        searches = [argv for argv in simple_commands(exhibit.command or "")[1:] if argv and argv[0].endswith("grep")]
+        shown = next((shown for shown in shown_commands(exhibit.command) if shown.tool == tool), None)
+        keeps = any(word in " ".join(argv) for argv in searches for word in ("NVRM", "Xid", "nvidia"))
+        whole = True if shown is not None and not shown.filters else None if keeps else False
+        yield Coverage(place_of(exhibit), "kernel log", "ok", None, cite_command(exhibit), complete=whole)
+
+
 def _doubled(exhibit: Exhibit, shown: Shown) -> bool:
     """``lsof`` beside ``fuser`` in one line asks the same question again; what fuser said is the answer."""
     return shown.tool == "lsof" and any(other.tool == "fuser" for other in shown_commands(exhibit.command))
@@ -57,6 +77,9 @@ def _silent(exhibit: Exhibit, pieces: Pieces, shown: Shown) -> Iterator[Row]:
     failure = _failure(exhibit, pieces, shown)
     if failure is not None and sources:
         outcome, because, cited = failure
+        if is_fault(because):
+            gpu = GpuRef(bus_id=bus_in(because))
+            yield GpuReading(place_of(exhibit), gpu, "device", None, because, cited)
         for source in sources:
             yield Coverage(place_of(exhibit), source, outcome, because, cited, complete=False)
         return
@@ -100,7 +123,7 @@ def _failure(exhibit: Exhibit, pieces: Pieces, shown: Shown) -> tuple[str, str, 
         for outcome, pattern in _FAILURES:
             if pattern.search(line):
                 return outcome, line.strip()[:QUOTE_CAP], _cite(exhibit, pieces, position)
-    code = exhibit.exit_code if exhibit.exit_code is not None else _echoed(exhibit, pieces)
+    code = exhibit.exit_code if exhibit.exit_code is not None else echoed(exhibit, pieces)
     if code in _TIMED_OUT:
         return "timed_out", f"ended with exit code {code}", cite_command(exhibit)
     return None
@@ -112,7 +135,7 @@ def _is_about_another(line: str, shown: Shown) -> bool:
     return bool(named) and shown.tool not in named and not any(name in _SHELLS for name in named[-1:])
 
 
-def _echoed(exhibit: Exhibit, pieces: Pieces) -> int | None:
+def echoed(exhibit: Exhibit, pieces: Pieces) -> int | None:
     """The code that a trailing ``echo rc=$?`` printed."""
     if "$?" not in (exhibit.command or "") or not pieces.unclaimed:
         return None

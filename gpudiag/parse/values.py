@@ -47,6 +47,16 @@ def is_non_value(text: str) -> bool:
     return text.strip().lower() in _NON_VALUES
 
 
+_FAULTS = ("requires reset", "is lost", "reboot required", "fallen off the bus")
+"""Not ``ERR!``: a broken fan shows that on a GPU that works."""
+
+
+def is_fault(text: str) -> bool:
+    """The words say that the GPU itself is in trouble, not that one figure does not exist."""
+    lower = text.lower()
+    return any(words in lower for words in _FAULTS)
+
+
 def mib(text: str, unit: str = "MiB") -> float | None:
     """A size in MiB. ``unit`` is the one that the column's heading gives to a bare number.
 
@@ -86,6 +96,29 @@ def gpu_ref(index: str | None = None, uuid: str | None = None, bus: str | None =
         uuid=None if uuid is None or is_non_value(uuid) else uuid.strip(),
         bus_id=None if bus is None else bus_id(bus),
     )
+
+
+_ANY_BUS_ID = re.compile(
+    r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f](?![0-9A-Fa-f.])"
+)
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s?%?\Z", re.ASCII)
+
+
+def bus_in(text: str) -> str | None:
+    """The first PCI address of a message."""
+    match = _ANY_BUS_ID.search(text)
+    return bus_id(match[0]) if match else None
+
+
+def percent(text: str) -> float | None:
+    """``97 %`` or ``97%``."""
+    match = _PERCENT.match(text.strip())
+    return float(match[1]) if match else None
+
+
+def withheld(text: str | None) -> str | None:
+    """The words in place of a size; ``None`` where a size stands, or nothing was asked for."""
+    return text.strip() if text is not None and text.strip() and is_non_value(text) else None
 
 
 def age_s(text: str) -> float | None:

@@ -58,6 +58,8 @@ class RuleResult:
     unknown_columns: tuple[str, ...]
     """Columns whose nulls left a row undecided, in the table's order."""
     unknown_rows: tuple[Row, ...]
+    signs: int = 0
+    """Conditions of ``fires`` that hold in an undecided row, of the row with the most: 0 = merely untested."""
 
 
 def evaluate_all(rules: Iterable[Rule], tables: Mapping[str, pl.DataFrame]) -> tuple[RuleResult, ...]:
@@ -87,6 +89,7 @@ def evaluate(rule: Rule, table: pl.DataFrame) -> RuleResult:
         matches=matches,
         unknown_columns=tuple(name for name in columns.columns if name in blank),
         unknown_rows=tuple(_facts(row) for row in undecided),
+        signs=max((_signs(rule, row) for row in undecided), default=0),
     )
 
 
@@ -153,6 +156,11 @@ def _compare(op: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
             return left > right
         case _:
             return left >= right
+
+
+def _signs(rule: Rule, row: Row) -> int:
+    first = len(rule.where)
+    return sum(row[f"{_CLAUSE}{index}"] is True for index in range(first, first + len(rule.fires)))
 
 
 def _groups(rule: Rule, rows: Iterable[Row]) -> Iterable[list[Row]]:

@@ -35,6 +35,7 @@ Source = Literal[
     "kernel trace",
     "kill commands",
     "server log",
+    "kernel log",
 ]
 """Classes of evidence, as ``model.Coverage.source`` names them."""
 

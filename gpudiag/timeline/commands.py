@@ -195,7 +195,8 @@ def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> b
         return False
     if life.start_ns is not None and action.time_ns is not None:
         return life.start_ns - life.start_error_ns <= action.time_ns
-    return not any(look.position < slot for look in census.looks if look.host == life.host)
+    own = (look for look in census.looks if look.host == life.host and census.shows_processes(look))
+    return not any(look.position < slot for look in own)
 
 
 def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gpudiag.model import Citation, ClockPair, Coverage, KillAction
+from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
+from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
-from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
+from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
+from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.trace import Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
@@ -68,6 +70,13 @@ class Incident:
 
     def __post_init__(self) -> None:
         self._family_of = {life.key: family for family in self.families for life in family.members}
+        self._effects: dict[str, ActionView | None] = {}
+        self._kernel_by_pid: dict[int, list[KernelEvent]] = {}
+        self._kernel_by_kind: dict[str, list[KernelEvent]] = {}
+        for event in self.parsed.kernel_events:
+            self._kernel_by_kind.setdefault(event.kind, []).append(event)
+            if event.pid is not None:
+                self._kernel_by_pid.setdefault(event.pid, []).append(event)
         self._process_ids = {life.key: f"P{n}" for n, life in enumerate(self._named_lives(), 1)}
 
     def _named_lives(self) -> list[Life]:
@@ -95,7 +104,8 @@ class Incident:
         names = (
             [look.host for look in self.looks] + [gpu.host for gpu in self.gpus.gpus] + [a.host for a in self.actions]
         )
-        return list(dict.fromkeys(names))
+        logged = (event.host for event in (*self.parsed.log_events, *self.parsed.kernel_events))
+        return list(dict.fromkeys(names)) or list(dict.fromkeys(logged))
 
     def host_id(self, host: str) -> str:
         """Report id of a host."""
@@ -115,6 +125,18 @@ class Incident:
         """The last command on a host."""
         own = [action for action in self.actions if action.host == host]
         return own[-1] if own else None
+
+    def last_effect(self, host: str) -> ActionView | None:
+        """The last command on a host that may have changed anything."""
+        if host not in self._effects:
+            own = [action for action in self.actions if action.host == host]
+            found = (action for action in reversed(own) if not changed_nothing(action, self.census))
+            self._effects[host] = next(found, None)
+        return self._effects[host]
+
+    def kernel_events(self, *, pid: int | None = None, kind: str | None = None) -> Sequence[KernelEvent]:
+        """Kernel messages about a PID, or of one kind, of all hosts."""
+        return self._kernel_by_pid.get(pid, ()) if pid is not None else self._kernel_by_kind.get(kind or "", ())
 
     def alive(self, life: Life) -> bool | None:
         """It lives in the newest look of its host."""
@@ -146,7 +168,21 @@ class Incident:
         share = self.inherited_share(life)
         if share is not None:
             return share
-        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) else None
+        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) or self._is_plain_zombie(life) else None
+
+    def _is_plain_zombie(self, life: Life) -> bool:
+        """All its threads have ended: such a process holds nothing (measured)."""
+        seen = self.seen_now(life)
+        return seen is not None and seen.first("state") == "Z" and seen.live_threads == 0
+
+    def seen_now(self, life: Life) -> Sighting | None:
+        """What the newest look shows of it. One that is dead stays dead: a zombie of an earlier look counts, too."""
+        look = self.newest(life.host)
+        if look is None or look.id in life.sightings or not life.sightings:
+            return life.sightings.get(look.id) if look is not None else None
+        last, effect = list(life.sightings.values())[-1], self.last_effect(life.host)
+        stands = self.present(life) is None and (effect is None or last.look.position > effect.slot)
+        return last if stands and last.zombie else None
 
     def _has_no_device(self, life: Life) -> bool:
         """All its descriptors were read and none is of a device: it cannot hold device memory (a zombie hides them)."""
@@ -167,10 +203,10 @@ class Incident:
         return next((item for item in self.inherited if life in item.heirs), None)
 
     def kill_delivered(self, life: Life) -> tuple[bool | None, list[Citation]]:
-        """SIGKILL reached it: a zombie's pending mask keeps it, a trace shows it, or a step hit it and it died."""
+        """SIGKILL was sent to it: a pending mask shows it, a trace does, or a step hit it and it died."""
         for seen in reversed(list(life.sightings.values())):
             pending = seen.first("sig_pending")
-            if seen.zombie and isinstance(pending, int):
+            if isinstance(pending, int) and (seen.zombie or pending & SIGKILL_BIT):
                 return bool(pending & SIGKILL_BIT), [row.cited for row in seen.rows[:1]]
         for action in self.actions:
             for step in action.steps:
@@ -226,6 +262,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     """Join parsed rows into one incident."""
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
+    parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
     gpus = index_gpus(parsed.samples, parsed.bookings)
     views = {look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders) for look in looks}
     clock = clock_of(parsed.clocks, parsed.processes)
@@ -311,7 +348,7 @@ def _ledgers(incident: Incident) -> dict[str, Ledger]:
 
 def _listed_figure(incident: Incident, gpu: Gpu, look: Look) -> Figure | None:
     """Without a figure of the GPU, a list that was taken after the last command still shows at least its own sum."""
-    last = incident.last_action(gpu.host)
+    last = incident.last_effect(gpu.host)
     if last is not None and look.position < last.slot:
         return None
     seen = [life.sightings[look.id] for life in incident.census.lives if look.id in life.sightings]
@@ -325,7 +362,7 @@ def _listed_figure(incident: Incident, gpu: Gpu, look: Look) -> Figure | None:
 def newest_figure(incident: Incident, gpu_id: str) -> Figure | None:
     """The newest figure of a GPU that is later than the last command on its host."""
     gpu = incident.gpus.get(gpu_id)
-    last = incident.last_action(gpu.host)
+    last = incident.last_effect(gpu.host)
     if last is None:
         return incident.memory.newest(gpu, -1.0, None)
     return incident.memory.newest(gpu, last.slot, last.action.end_ns or last.action.time_ns)

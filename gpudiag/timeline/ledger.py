@@ -61,7 +61,7 @@ def close_ledger(
         if seen is None or mib is None:
             continue
         pinned += pinned_gib(released_kib.get(life.key)) or 0.0
-        entries.append(_entry(life, mib, census.present(life, look), heirs.get(life.key)))
+        entries.append(_entry(life, mib, census.present(life, look), heirs.get(life.key), reported=seen.reported))
     entries.sort(key=lambda entry: entry.life.pid if entry.life else 0)
     rest = figure.used_mib - sum(entry.mib for entry in entries)
     unplaced = [x.pid for x in census.lives if look.id in x.sightings and UNKNOWN_GPU in x.sightings[look.id].held()]
@@ -70,16 +70,18 @@ def close_ledger(
         entries.append(Entry("unattributed", None, rest, (), listed))
     elif list_seen:
         entries += _rest(rest, driver_bound_mib(figure.used_mib, len(entries), pinned), figure)
-    elif figure.used_mib > 0:
+    elif rest > 0:
         entries.append(Entry("unattributed", None, rest, (), "the evidence has no process list for this GPU"))
     return Ledger(figure, tuple(entries), list_seen)
 
 
-def _entry(life: Life, mib: float, present: bool | None, item: Inheritance | None) -> Entry:
+def _entry(life: Life, mib: float, present: bool | None, item: Inheritance | None, *, reported: bool) -> Entry:
     if present is False:
         heirs = item.heirs if item is not None else ()
         held = "; " + ", ".join(str(heir.pid) for heir in heirs) + " still has its device files open" if heirs else ""
         return Entry("dead_process", life, mib, heirs, f"the driver books it on PID {life.pid}, which is gone{held}")
+    if reported:
+        return Entry("process", life, mib, (), "a server's out-of-memory message names this process with its memory")
     if present is None:
         return Entry("process", life, mib, (), "the driver lists this PID; no process table of this look confirms it")
     return Entry("process", life, mib, (), "the driver books it on this process")

@@ -63,6 +63,11 @@ class Sighting:
         return next((row.name_missing for _, row in self.bookings if row.name_missing is not None), None)
 
     @property
+    def reported(self) -> bool:
+        """Only a server's out-of-memory message ties it to memory; the driver's own list was not taken."""
+        return bool(self.bookings) and all(row.kind == "reported" for _, row in self.bookings)
+
+    @property
     def live_threads(self) -> int | None:
         """Threads besides a zombie leader that still live; ``None`` where the count was not recorded."""
         threads = self.first("threads")
@@ -204,6 +209,7 @@ class Census:
         self._complete = dict(complete)
         self._limited = limited
         """Looks whose reader could not see every process: another PID namespace, or hidepid."""
+        self._shown = {look_id for life in lives for look_id in life.sightings}
         self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
         for life in lives:
             self._by_pid[(life.host, life.pid)].append(life)
@@ -216,6 +222,10 @@ class Census:
         """The last look at a host."""
         own = [look for look in self.looks if look.host == host]
         return own[-1] if own else None
+
+    def shows_processes(self, look: Look) -> bool:
+        """The look has at least one process; one that asked for figures only says nothing about who was there."""
+        return look.id in self._shown
 
     def sees_everybody(self, look: Look) -> bool:
         """The look has a process table of all processes, read where all can be seen."""

@@ -28,7 +28,8 @@ def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | Non
             return True
         return False if life.start_ns - life.start_error_ns > action.action.time_ns else None
     later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
-    if later_reader is None or action.world_look is not None:
+    base = action.world_look
+    if later_reader is None or (base is not None and incident.census.shows_processes(base)):
         return None  # an earlier look does not have it: it may be new
     return _too_old_to_be_new(action, later_reader.look.position)
 

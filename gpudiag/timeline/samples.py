@@ -81,6 +81,15 @@ class Memory:
         own = self.table.filter(pl.col("gpu") == gpu.id, pl.col("look") == look).sort("rank", descending=True)
         return float(own.item(0, "used_mib")) if own.height and own.item(0, "used_mib") is not None else None
 
+    def figures_after(self, gpu: Gpu, slot: float) -> list[float]:
+        """Figures of the looks after a command in the order in which they were read; repeated ones once."""
+        rows = self.table.filter(pl.col("gpu") == gpu.id, pl.col("used_mib").is_not_null(), pl.col("net")).sort("row")
+        found: list[float] = []
+        for look, used in rows.select("look", "used_mib").iter_rows():
+            if look in self._positions and self._positions[look] > slot and (not found or found[-1] != used):
+                found.append(float(used))
+        return found
+
     def curve(self) -> pl.DataFrame:
         """What a chart shows: per GPU one figure a moment, in time order, best source first."""
         timed = self.table.filter(pl.col("time_ns").is_not_null(), pl.col("used_mib").is_not_null())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpudiag.timeline.facts.gpu import above_baseline, handles_complete
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.shortage import shortage_of
 
 COLLECT = {
     "gpu memory": "nvidia-smi --query-gpu=index,uuid,memory.total,memory.reserved,memory.used --format=csv",
@@ -16,10 +17,10 @@ COLLECT = {
     "kill commands": "gpudiag explain INPUT --kill 'THE COMMAND' --at TIME",
 }
 NEEDED_FOR = {
-    "gpu memory": ["GPD301", "GPD601", "GPD605"],
-    "compute processes": ["GPD101", "GPD201", "GPD202", "GPD401"],
-    "process table": ["GPD201", "GPD202", "GPD203", "GPD210"],
-    "open handles": ["GPD202", "GPD503"],
+    "gpu memory": ["GPD301", "GPD502", "GPD504", "GPD601", "GPD604", "GPD605"],
+    "compute processes": ["GPD101", "GPD201", "GPD202", "GPD401", "GPD402"],
+    "process table": ["GPD201", "GPD202", "GPD203", "GPD210", "GPD501", "GPD902"],
+    "open handles": ["GPD202", "GPD503", "GPD505"],
     "kill commands": ["GPD101", "GPD102"],
 }
 
@@ -59,6 +60,8 @@ def missing_sources(incident: Incident, host: str) -> Sequence[str]:
 
 
 def memory_held(incident: Incident, host: str) -> bool | None:
-    """Some GPU of the host is above its idle level; ``None`` without a figure."""
+    """Some GPU of the host is above its idle level, or a start failed for lack of memory; ``None`` without either."""
+    if shortage_of(incident, host) is not None:
+        return True
     own = [ledger for gpu, ledger in incident.ledgers.items() if incident.gpus.get(gpu).host == host]
     return any(above_baseline(ledger) for ledger in own) if own else None

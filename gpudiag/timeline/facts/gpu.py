@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudiag.timeline.daemons import is_daemon
 from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.facts.told import told_columns
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Ledger
 from gpudiag.timeline.lives import NOT_FOUND
@@ -21,9 +23,9 @@ def gpu_rows(incident: Incident) -> Iterator[Row]:
     for gpu in incident.gpus.gpus:
         ledger, look = incident.ledgers.get(gpu.id), incident.newest(gpu.host)
         if ledger is None or look is None:
-            yield {"host": incident.host_id(gpu.host), "gpus": [gpu.id], "cites": []}
+            yield {"host": incident.host_id(gpu.host), "gpus": [gpu.id], **told_columns(incident, gpu)}
         else:
-            yield _row(incident, gpu.id, gpu.host, look, ledger)
+            yield _row(incident, gpu.id, gpu.host, look, ledger) | told_columns(incident, gpu, ledger.figure.cited)
 
 
 def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger) -> dict[str, object]:
@@ -50,14 +52,14 @@ def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger)
         "open_by_count": _open_by(incident, look),
         "explained": ledger.total("unattributed") == 0 if seen else None,
         "action_seen": incident.last_action(host) is not None,
-        "cites": incident.citations.add_all([ledger.figure.cited]),
     }
 
 
 def above_baseline(ledger: Ledger) -> bool:
-    """More is in use than an idle GPU shows: somebody is booked, or the figure is above the idle level."""
+    """More is in use than an idle GPU shows: a job is booked, or the figure is above the idle level."""
     idle = IDLE_MIB if ledger.figure.net else 2 * IDLE_MIB
-    return ledger.booked_mib > 0 or ledger.figure.used_mib > idle
+    jobs = sum(entry.mib for entry in ledger.entries if entry.life is not None and not is_daemon(entry.life))
+    return jobs > 0 or ledger.figure.used_mib > idle
 
 
 def _listed(incident: Incident, look: Look, host: str) -> list[int]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudiag.model import Citation
+from gpudiag.timeline.facts.broken import broken_citations, broken_columns
+from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
+from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
+from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -17,10 +21,13 @@ from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
     """Rows for every process of a family that the newest look shows, or on which it still books memory."""
+    signs = HostSigns(incident)
     for family in incident.families:
         for life in family.members:
-            if incident.present(life) is True or incident.booked_now(life) or incident.newest(life.host) is None:
-                yield _row(incident, family, life)
+            shown = incident.present(life) is True or incident.seen_now(life) is not None
+            if shown or incident.booked_now(life) or incident.newest(life.host) is None:
+                yield _row(incident, family, life, signs)
+    yield from ended_by_log(incident)
     for host in incident.hosts():
         if incident.last_action(host) is not None and _nobody_listed(incident, host):
             yield {"host": incident.host_id(host), "gpus": [], "cites": []}
@@ -36,11 +43,12 @@ def _nobody_listed(incident: Incident, host: str) -> bool:
     return in_use and not any(family.host == host for family in incident.families)
 
 
-def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
-    look = incident.newest(life.host)
-    seen = life.sightings.get(look.id) if look is not None else None
+def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> dict[str, object]:
+    seen = incident.seen_now(life)
     delivered, proof = incident.kill_delivered(life)
-    age = _kill_age(incident, life) if delivered else None
+    if not delivered and (killed := killed_by_kernel(incident, life)):
+        delivered, proof = True, killed
+    age = kill_age(incident, life) if delivered else None
     expected = expected_release_s(life.integer("rss_shmem_kib"))
     pending = seen.first("sig_pending") if seen is not None else None
     pending_kill = bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None
@@ -60,7 +68,7 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         "kill_delivered": delivered,
         "kill_age_s": age,
         "expected_release_s": expected,
-        "within_expected": _within(age, expected),
+        "within_expected": within_expected(age, expected),
         "in_kernel": _in_kernel(state, zombie, pending_kill),
         "parent_pid": seen.first("ppid") if seen is not None else None,
         "parent_alive": parent_alive,
@@ -84,7 +92,12 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
         "server_named": family.id in incident.aims.by_server if incident.actions else None,
         "family_first_pid": min(member.pid for member in family.members),
         "log_role": _log_role(incident, life),
-        "cites": incident.citations.add_all(_proof(life, proof)),
+        **dying_columns(signs, life, seen, delivered),
+        **broken_columns(incident, life),
+        **hidden_columns(incident, life),
+        "cites": incident.citations.add_all(
+            [*_proof(life, proof), *broken_citations(incident, life), *probe_citations(incident, life)]
+        ),
     }
 
 
@@ -102,7 +115,7 @@ def _in_kernel(state: object, zombie: bool | None, pending: bool | None) -> bool
     return None if pending is None else pending
 
 
-def _within(age: float | None, expected: float | None) -> bool | None:
+def within_expected(age: float | None, expected: float | None) -> bool | None:
     """Not later than twice the expected time and two seconds. A size that is not known can only make it longer."""
     if age is None:
         return None
@@ -111,7 +124,8 @@ def _within(age: float | None, expected: float | None) -> bool | None:
     return None if expected is None else age <= 2 * expected + 2
 
 
-def _kill_age(incident: Incident, life: Life) -> float | None:
+def kill_age(incident: Incident, life: Life) -> float | None:
+    """Seconds from the SIGKILL that took it to the newest look."""
     sent, look = incident.killed_at(life), incident.newest(life.host)
     if sent is None or look is None or look.end_ns is None:
         return None
@@ -192,7 +206,12 @@ def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:
 
 
 def other_tenant(incident: Incident, family: Family, life: Life) -> bool | None:
-    """Another user's job, measured against the owner of what the commands were aimed at."""
+    """Another user's job, measured against the owner of what the commands were aimed at.
+
+    What the kernel does not let the caller signal is another user's whatever the command was aimed at.
+    """
+    if not_permitted(incident, life):
+        return True
     if family.id in incident.aims.targets:
         return False
     owners = {f.user for f in incident.families if f.id in incident.aims.targets and f.user is not None}
@@ -200,6 +219,20 @@ def other_tenant(incident: Incident, family: Family, life: Life) -> bool | None:
     if not owners or user is None:
         return None
     return user not in owners
+
+
+def not_permitted(incident: Incident, life: Life) -> bool:
+    """Every command that picks it was given by a user who may not signal it, and none that may."""
+    answers: list[bool | None] = []
+    for action in incident.actions:
+        for step in action.steps:
+            verdict = step.verdict(life.pid)
+            if action.host != life.host or verdict is None or verdict.selected is not True:
+                continue
+            own = (action.caller.user, life.string("user"))
+            refused = life.pid in step.refused or verdict.permitted is False
+            answers.append(refused and None not in own and own[0] != own[1])
+    return bool(answers) and all(answers)
 
 
 def _log_role(incident: Incident, life: Life) -> str | None:

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 from gpudiag.model import Booking
 from gpudiag.timeline.commands import ActionView
+from gpudiag.timeline.facts.gpu import above_baseline
 from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.facts.unowned import unowned_releases
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.gpus import Gpu
 from gpudiag.timeline.incident import Incident
@@ -25,15 +27,21 @@ def release_rows(incident: Incident) -> Iterator[Row]:
     for gpu in incident.gpus.gpus:
         ledger = incident.ledgers.get(gpu.id)
         used = ledger.figure.used_mib if ledger is not None else None
+        told = False
         for family in incident.families:
             if family.host == gpu.host:
                 older = [life for life in family.members if newer_than_actions(incident, life) is not True]
                 held = {life.pid: mib for life in older if (mib := held_on(incident, life, gpu))}
                 if held:
-                    yield _row(incident, gpu, used, family, held)
+                    row = _row(incident, gpu, used, family, held)
+                    told = told or bool(row["came_back_mib"])
+                    yield row
         strangers = _only_in_series(incident, gpu)
         if strangers:
+            told = True
             yield _row(incident, gpu, used, None, strangers)
+        if not told and ledger is not None and not above_baseline(ledger):
+            yield from unowned_releases(incident, gpu, ledger)
 
 
 def held_on(incident: Incident, life: Life, gpu: Gpu) -> float | None:
@@ -77,6 +85,8 @@ def _row(
     if before is None:
         before = _first_level(incident, gpu)
     back = None if still is None or used_now is None else max(0.0, total - still)
+    if back is None and used_now is not None and used_now < total and _is_idle(incident, gpu):
+        back = total - used_now
     after_s, bound, moment = _released_after(incident, gpu, action, before, back)
     return {
         "host": incident.host_id(gpu.host),
@@ -127,12 +137,19 @@ def _hits(action: ActionView, pid: int) -> bool:
 
 def _still_mib(incident: Incident, gpu: Gpu, family: Family | None) -> float | None:
     if not incident.list_seen(gpu.host):
-        return None
+        # Without a list: nobody can hold more than is in use at all.
+        ledger = incident.ledgers.get(gpu.id)
+        return 0.0 if ledger is not None and ledger.figure.whole and ledger.figure.used_mib < 1 else None
     if _unplaced_newcomers(incident, gpu, family):
         return None
     if family is None:
         return 0.0
     return sum(incident.booked_now(life).get(gpu.id) or 0.0 for life in family.members)
+
+
+def _is_idle(incident: Incident, gpu: Gpu) -> bool:
+    ledger = incident.ledgers.get(gpu.id)
+    return ledger is not None and ledger.figure.whole and not above_baseline(ledger)
 
 
 def _unplaced_newcomers(incident: Incident, gpu: Gpu, family: Family | None) -> bool:

@@ -156,6 +156,18 @@ HOLDER = Table(
         "server_named": Column(FLAG, "a command picked or names the server that its family belongs to"),
         "family_first_pid": Column(COUNT, "lowest PID of its family"),
         "log_role": Column(TEXT, "role that a server log gives to this PID"),
+        "may_hold_mib": Column(
+            NUMBER, "memory in use that no process list was taken for, where SIGKILL reached this process not long ago"
+        ),
+        "falling": Column(FLAG, "the used memory fell from each figure after the command to the next"),
+        "falling_gpus": Column(TEXTS, "the GPUs of which that is true"),
+        "host_cache": Column(FLAG, "a log says that the server keeps a cache in pinned host memory"),
+        "core_dumping": Column(FLAG, "the kernel is writing its core dump"),
+        "context_xids": Column(TEXTS, "Xid errors of its own work that the kernel logged with its PID"),
+        "context_fault": Column(TEXT, "the last of these messages"),
+        "machine_slept": Column(TEXT, "when the machine was last suspended or woken, as the kernel's log prints it"),
+        "answers_signal": Column(FLAG, "kill -0 found a process with this PID (false: there is none)"),
+        "in_process_table": Column(FLAG, "the process table of the newest look shows it"),
     },
 )
 
@@ -181,6 +193,87 @@ GPU = Table(
         "open_by_count": Column(COUNT, "processes that have a device file open or mapped, monitors aside"),
         "explained": Column(FLAG, "every MiB above the driver's bound has an owner"),
         "action_seen": Column(FLAG, "some kill command is known"),
+        "utilisation_pct": Column(NUMBER, "utilisation in per cent, as last read"),
+        "unreported": Column(FLAG, "a word stands where the size would tell whose memory it is"),
+        "unreported_words": Column(TEXT, "those words, as printed"),
+        "seen_from": Column(TEXT, "a known limit of the view, in words: under WSL2 …"),
+    },
+)
+
+FAULT = Table(
+    "one GPU, or an address that only the kernel names, with what is said of its state",
+    COMMON
+    | {
+        "fault_gpu": Column(TEXT, "the GPU's id, or its address where no tool shows it"),
+        "words": Column(TEXT, "what a tool prints about the GPU as a whole: [GPU requires reset]"),
+        "tool_says_fault": Column(FLAG, "a tool says that the GPU needs a reset or is lost"),
+        "off_bus": Column(FLAG, "the kernel says that the GPU has fallen off the bus"),
+        "recovery": Column(TEXT, "the recovery that the driver wants, in its words"),
+        "recovery_wanted": Column(FLAG, "the last word of the driver on it is not None"),
+        "reset_xids": Column(TEXTS, "Xid errors in the log after which only a reset helps"),
+        "recent": Column(FLAG, "the last of them is near the last command or the newest look"),
+        "answers": Column(FLAG, "nvidia-smi gives plain figures of it after the last command (false: it cannot)"),
+        "unowned_mib": Column(NUMBER, "memory in use that no living process accounts for"),
+    },
+)
+
+STUCK = Table(
+    "one process that shows a sign of being stuck in the kernel",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "sleeps_in_kernel": Column(FLAG, "state D in the newest look"),
+        "in_driver": Column(FLAG, "its stack or wait channel lies in a module of the GPU driver"),
+        "driver_function": Column(TEXT, "the function there"),
+        "kill_pending": Column(FLAG, "SIGKILL is pending for it"),
+        "outlived_kill": Column(FLAG, "SIGKILL was sent to it and it is there in the newest look, no zombie"),
+        "outlived_s": Column(NUMBER, "seconds between the two, at least"),
+        "within_expected": Column(FLAG, "no longer than a release of its size takes"),
+        "hung_s": Column(NUMBER, "seconds for which the kernel says that it is blocked"),
+        "uses_driver": Column(FLAG, "something ties it to the GPU driver"),
+    },
+)
+
+REFUSAL = Table(
+    "one refused reset, MIG change or module unload",
+    COMMON
+    | {
+        "kind": Column(TEXT, "what was refused, in words"),
+        "module": Column(TEXT, "the module, where one was to be unloaded"),
+        "reason": Column(TEXT, "in_use, not_supported or denied"),
+        "openers": Column(TEXTS, "processes that have a device open, as name and PID"),
+        "nobody_open": Column(FLAG, "a look at the descriptors found nobody"),
+        "kernel_clients": Column(TEXTS, "loaded modules that use the driver from inside the kernel"),
+    },
+)
+
+HOST = Table(
+    "one host",
+    COMMON
+    | {
+        "query_timed_out": Column(FLAG, "a query of the driver did not end in its time"),
+        "query": Column(TEXT, "that query, or what it printed"),
+        "answered_later": Column(FLAG, "a later query was answered"),
+    },
+)
+
+ORDER = Table(
+    "one command and the newest look, from different records",
+    COMMON
+    | {
+        "distance_s": Column(NUMBER, "seconds between them"),
+        "error_s": Column(NUMBER, "how far the two times may be off together"),
+        "order_known": Column(FLAG, "the distance is larger than the error"),
+    },
+)
+
+REUSE = Table(
+    "one PID of the newest look that a command named, or under which another process was seen before",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "other_before": Column(FLAG, "another process had the number in an earlier look"),
+        "before_name": Column(TEXT, "the name of that one"),
     },
 )
 
@@ -218,5 +311,11 @@ TABLES: dict[str, Table] = {
     "holder": HOLDER,
     "gpu": GPU,
     "release": RELEASE,
+    "fault": FAULT,
+    "stuck": STUCK,
+    "refusal": REFUSAL,
+    "host": HOST,
+    "order": ORDER,
+    "reuse": REUSE,
     "gap": GAP,
 }

@@ -63,6 +63,7 @@ def test_a_whole_table() -> None:
         ("shown_time", "Thu Nov 25 15:20:44 2021"),
         ("driver_version", "470.82.01"),
         ("cuda_version", "11.4"),
+        ("nvidia_smi_version", "470.82.01"),
     }
     assert [(row.source, row.outcome, row.complete) for row in found.coverage] == [
         ("gpu memory", "ok", True),
@@ -89,6 +90,7 @@ def test_versions_under_their_new_names() -> None:
     assert {(fact.name, fact.value) for fact in parsed(R610, "nvidia-smi").facts} == {
         ("driver_version", "610.43.02"),
         ("cuda_version", "13.3"),
+        ("nvidia_smi_version", "610.43.02"),
     }
 
 
