@@ -90,21 +90,6 @@ class Booking:
 
 
 @dataclass(frozen=True)
-class GpuReading:
-    """One figure of a GPU besides its memory, or what a tool prints where it has no figure."""
-
-    at: Place
-    gpu: GpuRef
-    field: str
-    """nvidia-smi's name of it: ``utilization.gpu`` (per cent), ``memory.used`` …; ``recovery_action`` for what the
-    driver wants done; ``device`` for a complaint about the GPU as a whole; ``status`` for a cell of the table."""
-    value: Optional[float]
-    words: Optional[str]
-    """As printed, at most 300 characters; ``None`` where there is a value."""
-    cited: Citation
-
-
-@dataclass(frozen=True)
 class Refusal:
     """A tool says that it could not reset a GPU, change its MIG layout, or unload a module."""
 

@@ -77,7 +77,6 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         log_events=_of(found, LogEvent),
         kernel_events=_of(found, KernelEvent),
         gpu_names=_of(found, GpuName),
-        readings=_of(found, GpuReading),
         accounted=_of(found, Accounted),
         containers=_of(found, Container),
         units=_of(found, Unit),

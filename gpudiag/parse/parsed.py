@@ -49,7 +49,6 @@ Row = (
     | Coverage
     | Damage
     | GpuName
-    | GpuReading
     | Accounted
     | Container
     | Unit
@@ -83,7 +82,6 @@ class Parsed:
     recorders: tuple[Recorder, ...] = ()
     """At most one an input."""
     gpu_names: tuple[GpuName, ...] = ()
-    readings: tuple[GpuReading, ...] = ()
     accounted: tuple[Accounted, ...] = ()
     containers: tuple[Container, ...] = ()
     units: tuple[Unit, ...] = ()
