@@ -190,7 +190,7 @@ def _gpu_outcome(
         return HELD if explained else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
-    if owned and not incident.aims.lives:
+    if owned and not any(host == ledger.figure.gpu.host for host, *_ in incident.aims.lives):
         return HELD if any(incident.alive(_holder(entry)) for entry in owned) else UNCLEAR
     if any(not _somebody_elses(rows.get(_process(incident, entry))) for entry in owned):
         return UNCLEAR

@@ -17,6 +17,7 @@ from gpudiag.model import (
     GpuSample,
     Handle,
     HostFact,
+    Inquiry,
     Job,
     KernelEvent,
     KernelStack,
@@ -78,6 +79,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         pods=_of(found, Pod),
         listeners=_of(found, Listener),
         stacks=_of(found, KernelStack),
+        inquiries=_of(found, Inquiry),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
 

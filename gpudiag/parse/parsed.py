@@ -15,6 +15,7 @@ from gpudiag.model import (
     GpuSample,
     Handle,
     HostFact,
+    Inquiry,
     Job,
     KernelEvent,
     KernelStack,
@@ -50,6 +51,7 @@ Row = (
     | Pod
     | Listener
     | KernelStack
+    | Inquiry
 )
 
 
@@ -80,3 +82,4 @@ class Parsed:
     stacks: tuple[KernelStack, ...] = ()
     log_events: tuple[LogEvent, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()

@@ -13,6 +13,7 @@ from gpudiag.timeline.commands import ActionView, StepView, replay_actions
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
+from gpudiag.timeline.inquiries import note_absent
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
@@ -235,6 +236,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     census = take_census(
         looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root, whole
     )
+    note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))

@@ -43,6 +43,29 @@ def listed(produced: Substitution, world: World, caller: Caller, ancestors: froz
     return _filtered(source(words, world, caller), filters)
 
 
+def pattern_of(produced: Substitution) -> tuple[str | None, str | None]:
+    """The pattern by which ``pgrep`` or ``ps | grep`` picks, and what it is compared with (``comm``, ``cmdline``)."""
+    stages = [strip(words).words for words in produced.pipeline]
+    if not stages or not stages[0]:
+        return None, None
+    if _name(stages[0]) == "pgrep":
+        return pgrep.pattern_of(stages[0])
+    if _name(stages[0]) != "ps":
+        return None, None
+    picking = [found for words in stages[1:] if words and (found := _grep_pattern(words)) is not None]
+    against = "cmdline" if _shows_arguments([word.template for word in stages[0][1:]]) else "comm"
+    return (picking[0], against) if picking else (None, None)
+
+
+def _grep_pattern(words: Sequence[Word]) -> str | None:
+    """The pattern of a ``grep`` that picks lines; ``None`` for one that drops them."""
+    options = [word.template for word in words[1:] if word.template.startswith("-")]
+    if _name(words) not in _GREPS or any("v" in option for option in options if not option.startswith("--")):
+        return None
+    given = option_value(tuple(words[1:]), ("-e", "--regexp"))
+    return given if given is not None else next((w.text for w in words[1:] if not w.template.startswith("-")), None)
+
+
 def _name(words: Sequence[Word]) -> str:
     return (words[0].text or "").rsplit("/", 1)[-1]
 
