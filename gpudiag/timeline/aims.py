@@ -199,8 +199,8 @@ def _selects(step: StepView, life: Life) -> bool:
 
 def _engines(step: StepView, book: NameBook) -> frozenset[str]:
     selection = step.replay.selection
-    if selection is None or selection.pattern is None or selection.error is not None:
-        return frozenset()
+    if selection is None or selection.pattern is None or selection.error is not None or step.replay.list_from:
+        return frozenset()  # the words of a list's filter are seldom a server's name
     options = [word.text for word in step.replay.step.words if word.text and word.text.startswith("-")]
     ignore_case = any("i" in option for option in options if not option.startswith("--")) or "--ignore-case" in options
     return book.engines_named_by(selection.pattern, ignore_case=ignore_case, against=selection.against or "comm")

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gpudiag.model import Citation, ClockPair, Coverage, KillAction
 from gpudiag.parse.parsed import Parsed
+from gpudiag.timeline.adoption import adopt_strays
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
 from gpudiag.timeline.families import Family, RoleBook, find_families
@@ -138,6 +139,11 @@ class Incident:
         look = self.newest(host)
         return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
 
+    def device_untold(self, look: Look) -> bool:
+        """No list of memory and none of open device files came with this look."""
+        sources = ("compute processes", "open handles")
+        return not any(c.at.look == look.id and c.source in sources and c.outcome == "ok" for c in self.parsed.coverage)
+
     def holds_now(self, life: Life) -> float | None:
         """Device memory tied to it in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
         booked = self.booked_now(life)
@@ -244,6 +250,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    adopt_strays(census, kinship, actions, hit)
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)

@@ -43,6 +43,7 @@ class Kinship:
         self.census = census
         self.observers = {pid for pids in observers.values() for pid in pids}
         self._parents = self._without_cycles()
+        self._guessed: set[Key] = set()
         self._heads = {
             above.key
             for life in census.lives
@@ -57,6 +58,16 @@ class Kinship:
     def parent(self, life: Life) -> Life | None:
         """The process that started it, if some look shows it and it is old enough to have done so."""
         return self._parents.get(life.key)
+
+    def adopt(self, life: Life, parent: Life) -> None:
+        """Take a process as the parent of one whose descent nothing shows."""
+        self._parents[life.key] = parent
+        self._guessed.add(life.key)
+        self._heads.add(parent.key)
+
+    def is_guessed(self, life: Life) -> bool:
+        """Its parent follows from start times only."""
+        return life.key in self._guessed
 
     def _find_parent(self, life: Life) -> Life | None:
         if life.born_ppid in (None, 0):

@@ -54,6 +54,7 @@ _PROCESS_NOW: dict[str, Column] = {
     "role": Column(TEXT, "server, engine, worker, tracker, launcher or null; from titles, command lines and logs"),
     "holds_mib": Column(NUMBER, "device memory that the newest look ties to the process; 0 = it holds none"),
     "listed": Column(FLAG, "a process list of the newest look names it, with or without a figure"),
+    "device_untold": Column(FLAG, "the newest look tells of nobody who holds device memory or has a device open"),
     "alive_now": Column(FLAG, "it is in the newest look and not a plain zombie"),
     "state": Column(TEXT, "state letter in the newest look"),
     "target_family": Column(FLAG, "its family is one that the actions were aimed at"),
@@ -140,6 +141,7 @@ HOLDER = Table(
         "orphaned": Column(
             FLAG, "it lives and the server it belongs to does not (what counts as evidence: timeline/orphans.py)"
         ),
+        "orphan_shown": Column(FLAG, "looks show that an ancestor died or its parent changed; not only titles or times"),
         "adopted": Column(FLAG, "PID 1 took it over: it leads no process group, so its own parent died"),
         "older_family": Column(FLAG, "its family is an earlier server than the one the actions were aimed at"),
         "alive_before": Column(FLAG, "it existed before the first action"),
