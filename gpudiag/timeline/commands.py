@@ -13,9 +13,8 @@ from gpudiag.model import Booking, Citation, KillAction
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
-from gpudiag.shell.tools.common import COMM_BYTES
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life, Sighting
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
@@ -236,21 +235,6 @@ def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
         sig_ignored=life.integer("sig_ignored"),
         sig_blocked=life.integer("sig_blocked"),
     )
-
-
-_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|java|bash|dash|sh|zsh|php|lua|Rscript)[\d.]*\Z")
-
-
-def started_comm(cmdline: str | None) -> str | None:
-    """The comm of a program that was started by this line: its base name, 15 bytes of it.
-
-    Not of an interpreter's line: a script that is executed itself has the script's name there.
-    """
-    first = (cmdline or "").split(" ", 1)[0]
-    name = first.rsplit("/", 1)[-1]
-    if not name or first.startswith(("[", "-")) or "::" in first or _INTERPRETERS.match(name):
-        return None
-    return name.encode()[:COMM_BYTES].decode("utf-8", "ignore")
 
 
 def _text(value: object | None) -> str | None:

@@ -13,7 +13,7 @@ from gpudiag.shell.lines import Substitution
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.tools.listing import listed
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.lives import Census, Life
+from gpudiag.timeline.lives import Census, Life, started_comm
 
 _NOBODY = Caller(None, None)
 MAX_INQUIRIES = 500
@@ -34,7 +34,7 @@ def note_absent(census: Census, inquiries: Sequence[Inquiry]) -> None:
 def _asked_for(census: Census, inquiry: Inquiry) -> Iterator[Life]:
     here = [life for life in census.lives if life.host == inquiry.at.host]
     own = [life for life in here if life.cmdline or life.comm]  # of a bare PID no filter can be tried
-    yield from (life for life in own if life.comm in inquiry.comms)
+    yield from (life for life in own if (life.comm or started_comm(life.cmdline)) in inquiry.comms)
     produced = _produced(inquiry.pipeline)
     if produced is not None:
         yield from _passing(own, produced)

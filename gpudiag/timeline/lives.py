@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudiag.model import Booking, Citation, Coverage, Handle, Process
+from gpudiag.shell.tools.common import COMM_BYTES
 from gpudiag.timeline.gpus import GpuIndex
 from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND, Clock, Look
 
@@ -392,3 +394,18 @@ def _is_another(life: Life, seen: Sighting, ticks: int | None, start: int | None
     if start is None or life.start_ns is None:
         return False
     return abs(start - life.start_ns) > _START_TOLERANCE_NS + error + life.start_error_ns
+
+
+_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|java|bash|dash|sh|zsh|php|lua|Rscript)[\d.]*\Z")
+
+
+def started_comm(cmdline: str | None) -> str | None:
+    """The comm of a program that was started by this line: its base name, 15 bytes of it.
+
+    Not of an interpreter's line: a script that is executed itself has the script's name there.
+    """
+    first = (cmdline or "").split(" ", 1)[0]
+    name = first.rsplit("/", 1)[-1]
+    if not name or first.startswith(("[", "-")) or "::" in first or _INTERPRETERS.match(name):
+        return None
+    return name.encode()[:COMM_BYTES].decode("utf-8", "ignore")
