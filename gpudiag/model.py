@@ -182,6 +182,8 @@ class Process:
     """Field 22 of ``/proc/PID/stat``: clock ticks (1/100 s) since boot."""
     elapsed_s: Optional[float] = None
     """Age at the time of the look, as ``ps`` prints it; whole seconds."""
+    started_local_s: Optional[int] = None
+    """Start on the host's own clock (``ps -o lstart``): seconds since the epoch, read as if that clock showed UTC."""
     comm: Optional[str] = None
     """At most 15 bytes."""
     comm_cut: bool = False
@@ -353,6 +355,22 @@ class KillAction:
     source: str
     """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``transcript`` or ``stated``."""
     cited: Citation
+    local_s: Optional[int] = None
+    """When, on the host's own clock, where that was printed (``date``): in the terms of ``Process.started_local_s``."""
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """A question about chosen processes. What it asks for and does not show was not there."""
+
+    at: Place
+    cited: Citation
+    pids: Tuple[int, ...] = ()
+    """Asked for by number."""
+    comms: Tuple[str, ...] = ()
+    """Every process with one of these comms was asked for (``ps -C``)."""
+    pipeline: Optional[str] = None
+    """A list passed through filters, or ``pgrep``, as a shell would read it: every process that it lets through."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ class _Session:
         self._asked.clear()
 
     def _action(self, typed: Typed, host: str, output: str, exit_code: Optional[int]) -> KillAction:
-        moment = stamp_ns(typed.stamp or "") or _date_ns(typed)
+        printed = _date_ns(typed)
+        moment = stamp_ns(typed.stamp or "") or printed
         return KillAction(
             host=host,
             text=typed.command,
@@ -194,6 +195,7 @@ class _Session:
             script_text=None,
             source="transcript",
             cited=Citation(self.input_id, self.member, typed.line, typed.command[:_QUOTE_CAP]),
+            local_s=printed[0] // 1_000_000_000 if printed else None,
         )
 
     def _exit_code_of_last(self, printed: str) -> bool:

@@ -19,6 +19,7 @@ from gpudiag.model import (
     GpuSample,
     Handle,
     HostFact,
+    Inquiry,
     Job,
     KernelEvent,
     KernelModule,
@@ -88,6 +89,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         refusals=_of(found, Refusal),
         modules=_of(found, KernelModule),
         probes=_of(found, PidProbe),
+        inquiries=_of(found, Inquiry),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
 

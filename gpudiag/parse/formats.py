@@ -10,6 +10,7 @@ from gpudiag.evidence.exhibit import Exhibit
 from gpudiag.model import Damage
 from gpudiag.parse import (
     host_facts,
+    inquiries,
     kill_commands,
     leftover,
     log_scan,
@@ -65,6 +66,7 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read += silence.rows(exhibit, pieces)
     read += silence.kernel_log(exhibit)
     read += probes.rows(exhibit, pieces)
+    read += inquiries.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

@@ -17,6 +17,7 @@ from gpudiag.model import (
     GpuSample,
     Handle,
     HostFact,
+    Inquiry,
     Job,
     KernelEvent,
     KernelModule,
@@ -60,6 +61,7 @@ Row = (
     | Refusal
     | KernelModule
     | PidProbe
+    | Inquiry
 )
 
 
@@ -95,3 +97,4 @@ class Parsed:
     refusals: tuple[Refusal, ...] = ()
     modules: tuple[KernelModule, ...] = ()
     probes: tuple[PidProbe, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()

@@ -13,7 +13,7 @@ from gpudiag.parse.commands import Shown
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.procfs import KTHREADD
 from gpudiag.parse.source import Segment, is_omission
-from gpudiag.parse.values import age_s, pid_of, whole
+from gpudiag.parse.values import age_s, local_s, pid_of, whole
 
 _OTHER_HEADINGS = {
     "STARTED", "COMMAND", "CMD", "COMM", "ARGS", "RSZ", "%CPU", "%MEM", "SZ", "TTY", "TT", "START", "STIME", "TIME",
@@ -295,6 +295,7 @@ class _Reader:
             state=state,
             threads=_threads(fields, fields.get("STAT", "")),
             elapsed_s=age_s(fields["ELAPSED"]) if "ELAPSED" in fields else None,
+            started_local_s=local_s(fields["LSTART"]) if "LSTART" in fields else None,
             comm=name,
             comm_cut=bool(comm and comm.cut and not empty),
             cmdline="" if empty else args.text if args else None,

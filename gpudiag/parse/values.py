@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from gpudiag.model import GpuRef
 
@@ -131,6 +132,15 @@ def age_s(text: str) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def local_s(text: str) -> int | None:
+    """``lstart``'s ``Thu Dec  4 09:40:15 2025``: seconds since the epoch, the clock read as if it showed UTC."""
+    try:
+        moment = datetime.strptime(" ".join(text.split()), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(moment.timestamp())
 
 
 def shown_name(text: str) -> tuple[str | None, str | None]:

@@ -13,7 +13,7 @@ from typing import Protocol
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
-from gpudiag.timeline.lives import Census, Key, Life
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 
 DEVICE_TOOLS = frozenset({"fuser"})
 
@@ -94,9 +94,22 @@ def _named_by(
         if picked:
             return _of_one_owner(_with_descendants(picked, lives, kinship), lives, action)
     engines = frozenset[str]().union(*(_engines(step, book) for step in steps))
-    fitting = [f for f in own if f.engine in engines and _existed(f, action) and not _is_survivor(f, survivors)]
+    fitting = [
+        f
+        for f in own
+        if f.engine in engines
+        and _existed(f, action)
+        and not _is_survivor(f, survivors)
+        and not _of_somebody_else(f, action)
+    ]
     named = [life for f in _one_server(_newest(fitting, logged_pids)) for life in f.members if f.role(life) is not None]
     return _of_one_owner(frozenset(life.key for life in named), lives, action)
+
+
+def _of_somebody_else(family: Family, action: ActionView) -> bool:
+    """The caller is neither root nor its owner, so the kernel would refuse the signal."""
+    caller = action.caller
+    return caller.is_root is False and family.user is not None and family.user != caller.user
 
 
 def _is_survivor(family: Family, survivors: set[Key]) -> bool:
@@ -115,6 +128,8 @@ def _was_there(action: ActionView, life: Life, census: Census) -> bool:
         return False
     if life.start_ns is not None and action.action.time_ns is not None:
         return life.start_ns - life.start_error_ns <= action.action.time_ns
+    if life.local_start_s is not None and action.action.local_s is not None:
+        return life.local_start_s - LOCAL_ERROR_S <= action.action.local_s
     return True
 
 
@@ -184,8 +199,8 @@ def _selects(step: StepView, life: Life) -> bool:
 
 def _engines(step: StepView, book: NameBook) -> frozenset[str]:
     selection = step.replay.selection
-    if selection is None or selection.pattern is None or selection.error is not None:
-        return frozenset()
+    if selection is None or selection.pattern is None or selection.error is not None or step.replay.list_from:
+        return frozenset()  # the words of a list's filter are seldom a server's name
     options = [word.text for word in step.replay.step.words if word.text and word.text.startswith("-")]
     ignore_case = any("i" in option for option in options if not option.startswith("--")) or "--ignore-case" in options
     return book.engines_named_by(selection.pattern, ignore_case=ignore_case, against=selection.against or "comm")

@@ -14,7 +14,7 @@ from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.lives import Census, Life, Sighting
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
@@ -162,7 +162,7 @@ def _world(
     listed: frozenset[str],
 ) -> tuple[World, Look | None]:
     """The processes that were there: those of the look before, and of a later look those that were old enough."""
-    earlier = [look for look in census.looks if look.host == host and look.position < slot]
+    earlier = [look for look in _peopled(census, host) if look.position < slot]
     base = earlier[-1] if earlier else None
     everybody = base is not None and census.sees_everybody(base)
     candidates: list[Candidate] = []
@@ -195,8 +195,15 @@ def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> b
         return False
     if life.start_ns is not None and action.time_ns is not None:
         return life.start_ns - life.start_error_ns <= action.time_ns
-    own = (look for look in census.looks if look.host == life.host and census.shows_processes(look))
-    return not any(look.position < slot for look in own)
+    if life.local_start_s is not None and action.local_s is not None:
+        return life.local_start_s - LOCAL_ERROR_S <= action.local_s
+    return not any(look.position < slot for look in _peopled(census, life.host))
+
+
+def _peopled(census: Census, host: str) -> list[Look]:
+    """Looks that show processes or that are a whole table: one with figures only says nothing about who was there."""
+    own = (look for look in census.looks if look.host == host)
+    return [look for look in own if census.shows_processes(look) or census.sees_everybody(look)]
 
 
 def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
@@ -216,7 +223,7 @@ def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
         sid=life.integer("sid"),
         uid=uid if uid is not None else (0 if user == "root" else None),
         user=user,
-        comm=comm,
+        comm=comm if comm is not None else started_comm(row.cmdline if row is not None else None),
         comm_cut=bool(comm) and all(r.comm_cut for s in life.sightings.values() for r in s.rows if r.comm),
         cmdline=cmdline,
         cmdline_cut=bool(row.cmdline_cut) if row is not None else False,

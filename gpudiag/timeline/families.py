@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from gpudiag.timeline.inheritance import Inheritance
-from gpudiag.timeline.kinship import Kinship, is_shell
+from gpudiag.timeline.kinship import Kinship, is_shell, is_supervisor
 from gpudiag.timeline.lives import Census, Key, Life
 
 GENERAL = "python"
@@ -86,7 +86,7 @@ def find_families(
         groups[_group_key(life, kinship, book)].append(life)
     _split_ambiguous(groups)
     kept = {key: lives for key, lives in groups.items() if any(life.key in wanted for life in lives)}
-    _merge_by_killed_parent(kept, kinship, {life.key for life in hit})
+    _merge_by_killed_parent(kept, groups, kinship, {life.key for life in hit})
     _merge_heirs(kept, heirs)
     ordered = sorted(kept.items(), key=lambda item: (item[1][0].host, min(life.pid for life in item[1])))
     return [_family(f"F{n}", key, lives, book, log_roles, kinship) for n, (key, lives) in enumerate(ordered, 1)]
@@ -95,14 +95,20 @@ def find_families(
 def _group_key(life: Life, kinship: Kinship, book: RoleBook) -> tuple[str, str, object]:
     pgid = life.integer("pgid")
     if pgid is None:
-        return _key_without_group(life, book)
+        return _key_without_group(life, kinship, book)
     if kinship.shares_group_with_observer(life):
         return (life.host, "descent", kinship.root_in_group(life).key)
     return (life.host, "group", pgid)
 
 
-def _key_without_group(life: Life, book: RoleBook) -> tuple[str, str, object]:
-    """Only a name is known (a list of nvidia-smi, a transcript): the engine's titles are all there is."""
+def _key_without_group(life: Life, kinship: Kinship, book: RoleBook) -> tuple[str, str, object]:
+    """No group is known: those who descend from one process belong together.
+
+    Where no parent is known either (a list of nvidia-smi), the engine's titles are all there is.
+    """
+    top = kinship.root_by_descent(life)
+    if top is not life or kinship.has_children_without_group(life):
+        return (life.host, "descent", top.key)
     role = book.role_of(life.comm, life.cmdline or life.booked_name)
     return (life.host, "engine", role[0]) if role is not None else (life.host, "alone", life.key)
 
@@ -116,24 +122,45 @@ def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]]) -> None:
                 groups[(life.host, "alone", life.key)] = [life]
 
 
-def _merge_by_killed_parent(groups: dict[tuple[str, str, object], list[Life]], kinship: Kinship, hit: set[Key]) -> None:
-    """A launcher that gives each child a session of its own (torchrun) was hit: its children are its family.
+def _merge_by_killed_parent(
+    groups: dict[tuple[str, str, object], list[Life]],
+    everybody: Mapping[tuple[str, str, object], list[Life]],
+    kinship: Kinship,
+    hit: set[Key],
+) -> None:
+    """A launcher that gives each child a session of its own (torchrun, mpirun) was hit: its children are its family.
 
-    Only for a parent that a kill command hit, and never for a shell: sharing a launcher alone ties nothing.
+    Only for an ancestor that a kill command hit, and never through a shell: sharing a launcher alone ties nothing.
     """
-    of_life = {life.key: key for key, lives in groups.items() for life in lives}
+    of_life = {life.key: key for key, lives in everybody.items() for life in lives}
     for key in sorted(groups, key=str):
         lives = groups.get(key)
         if lives is None or key[1] != "group":
             continue
         leader = next((life for life in lives if life.pid == key[2]), None)
-        parent = kinship.parent(leader) if leader is not None else None
-        if parent is None or parent.key not in hit or is_shell(parent):
+        between = _line_to_hit(leader, kinship, hit) if leader is not None else ()
+        if not between:
             continue
-        target = of_life.get(parent.key)
-        if target is not None and target != key and target in groups:
-            groups[target].extend(groups.pop(key))
-            of_life.update({life.key: target for life in lives})
+        target = of_life.get(between[-1].key)
+        if target is None or target == key or target not in groups:
+            continue
+        for source in dict.fromkeys([key, *(of_life[life.key] for life in between[:-1])]):
+            if source != target:
+                moved = groups.pop(source, everybody[source])
+                groups[target].extend(life for life in moved if life not in groups[target])
+                of_life.update({life.key: target for life in moved})
+
+
+def _line_to_hit(leader: Life, kinship: Kinship, hit: set[Key]) -> tuple[Life, ...]:
+    """Ancestors up to the nearest one that was hit, nearest first; empty if a shell or nobody hit is above."""
+    line: list[Life] = []
+    above = kinship.parent(leader)
+    while above is not None and not is_shell(above) and not is_supervisor(above):
+        line.append(above)
+        if above.key in hit:
+            return tuple(line)
+        above = kinship.parent(above)
+    return ()
 
 
 def _merge_heirs(groups: dict[tuple[str, str, object], list[Life]], heirs: Sequence[Inheritance]) -> None:

@@ -8,12 +8,14 @@ from typing import Protocol
 
 from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
 from gpudiag.parse.parsed import Parsed
+from gpudiag.timeline.adoption import adopt_strays
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
 from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
+from gpudiag.timeline.inquiries import note_absent
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
@@ -159,6 +161,11 @@ class Incident:
         look = self.newest(host)
         return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
 
+    def device_untold(self, look: Look) -> bool:
+        """No list of memory and none of open device files came with this look."""
+        sources = ("compute processes", "open handles")
+        return not any(c.at.look == look.id and c.source in sources and c.outcome == "ok" for c in self.parsed.coverage)
+
     def holds_now(self, life: Life) -> float | None:
         """Device memory tied to it in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
         booked = self.booked_now(life)
@@ -272,6 +279,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     census = take_census(
         looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root, whole
     )
+    note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
@@ -279,6 +287,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    adopt_strays(census, kinship, actions, hit)
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)

@@ -12,6 +12,23 @@ SHELLS = frozenset(
 """Programs that start unrelated things: the death of one does not tie its children together."""
 
 
+SUPERVISORS = frozenset(
+    {
+        "systemd", "init", "containerd-shim", "containerd-shim-runc-v2", "conmon", "dockerd", "slurmstepd", "slurmd",
+        "supervisord", "tini", "dumb-init", "docker-init", "s6-svscan", "runsv", "kubelet", "cron", "atd", "pm2",
+        "jupyter-server", "jupyter-lab", "jupyter-notebook",
+    }
+)  # fmt: skip
+"""Programs that start other people's jobs: a common parent of this kind ties nothing together."""
+
+
+def is_supervisor(life: Life) -> bool:
+    """It starts jobs that are none of each other's business."""
+    line = (life.cmdline or "").split(" ", 1)[0].rsplit("/", 1)[-1]
+    names = {(text or "").rstrip(":") for text in (life.program, line, life.comm)}
+    return life.pid == 1 or bool(names & SUPERVISORS)
+
+
 def is_shell(life: Life) -> bool:
     """It is a shell or a terminal by its name (``-bash``, ``tmux: server``, ``SCREEN``)."""
     line = (life.cmdline or "").split(" ", 1)[0].rsplit("/", 1)[-1]
@@ -26,6 +43,12 @@ class Kinship:
         self.census = census
         self.observers = {pid for pids in observers.values() for pid in pids}
         self._parents = self._without_cycles()
+        self._guessed: set[Key] = set()
+        self._heads = {
+            above.key
+            for life in census.lives
+            if life.integer("pgid") is None and (above := self._parents.get(life.key)) is not None
+        }
         self._observer_groups = {
             (life.host, group)
             for life in census.lives
@@ -35,6 +58,16 @@ class Kinship:
     def parent(self, life: Life) -> Life | None:
         """The process that started it, if some look shows it and it is old enough to have done so."""
         return self._parents.get(life.key)
+
+    def adopt(self, life: Life, parent: Life) -> None:
+        """Take a process as the parent of one whose descent nothing shows."""
+        self._parents[life.key] = parent
+        self._guessed.add(life.key)
+        self._heads.add(parent.key)
+
+    def is_guessed(self, life: Life) -> bool:
+        """Its parent follows from start times only."""
+        return life.key in self._guessed
 
     def _find_parent(self, life: Life) -> Life | None:
         if life.born_ppid in (None, 0):
@@ -57,6 +90,21 @@ class Kinship:
                     del found[ring]
         return found
 
+    def has_children_without_group(self, life: Life) -> bool:
+        """A process whose group no look shows was started by it."""
+        return life.key in self._heads
+
+    def root_by_descent(self, life: Life) -> Life:
+        """The farthest ancestor of one user that is neither a shell nor a supervisor."""
+        top = life
+        while True:
+            above = self.parent(top)
+            if above is None or self.is_observer(above) or is_shell(above) or is_supervisor(above):
+                return top
+            if not _same_user(above, top):
+                return top
+            top = above
+
     def is_observer(self, life: Life) -> bool:
         """It is the tool that looked, or an ancestor of it."""
         return life.pid in self.observers
@@ -75,6 +123,11 @@ class Kinship:
             if above.integer("pgid") != life.integer("pgid"):
                 return top
             top = above
+
+
+def _same_user(one: Life, other: Life) -> bool:
+    """Nothing says that they have different owners."""
+    return len({one.string("user"), other.string("user")} - {None}) <= 1
 
 
 def _not_younger(parent: Life, child: Life) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudiag.model import Booking, Citation, Coverage, Handle, Process
+from gpudiag.shell.tools.common import COMM_BYTES
 from gpudiag.timeline.gpus import GpuIndex
 from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND, Clock, Look
 
@@ -19,6 +21,8 @@ NO_DATA = "[No data]"
 """nvidia-smi's name for a process that is exiting, or whose leader is a zombie (measured)."""
 _SOURCE_RANK = {"proc": 0, "ps": 1, "fuser": 2}
 _START_TOLERANCE_NS = 3 * SECOND
+LOCAL_ERROR_S = 2
+"""How far two readings of one start on the host's clock may differ."""
 
 
 Key = tuple[str, int, "int | None", int]
@@ -116,6 +120,9 @@ class Life:
     generation: int = 0
     """How many earlier lives had this PID."""
 
+    local_start_s: int | None = None
+    """Start on the host's own clock, whole seconds (``Process.started_local_s``)."""
+
     @property
     def key(self) -> Key:
         """Identity within the incident."""
@@ -210,6 +217,9 @@ class Census:
         self._limited = limited
         """Looks whose reader could not see every process: another PID namespace, or hidepid."""
         self._shown = {look_id for life in lives for look_id in life.sightings}
+        self._absent: set[tuple[str, Key]] = set()
+        self._missing: set[tuple[str, str, int]] = set()
+        """(look, host, PID) that a look was asked for."""
         self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
         for life in lives:
             self._by_pid[(life.host, life.pid)].append(life)
@@ -227,6 +237,17 @@ class Census:
         """The look has at least one process; one that asked for figures only says nothing about who was there."""
         return look.id in self._shown
 
+    def note_absent(self, look_id: str, life: Life) -> None:
+        """The look asked for this process: unless a table of it shows the process, it was not there."""
+        self._absent.add((look_id, life.key))
+
+    def note_missing(self, look_id: str, host: str, pid: int) -> None:
+        """The look asked for this PID: unless a table of it shows one, no process had it."""
+        self._missing.add((look_id, host, pid))
+
+    def _was_missed(self, life: Life, look: Look) -> bool:
+        return (look.id, life.key) in self._absent or (look.id, life.host, life.pid) in self._missing
+
     def sees_everybody(self, look: Look) -> bool:
         """The look has a process table of all processes, read where all can be seen."""
         return self._complete.get(look.id, False) and look.id not in self._limited
@@ -238,11 +259,13 @@ class Census:
             return True
         if self.sees_everybody(look):
             return False
-        if sighting is None:
-            return None
-        if any(row.name is not None for _, row in sighting.bookings):
+        if sighting is not None and any(row.name is not None for _, row in sighting.bookings):
             # nvidia-smi reads the name from /proc when it prints it.
             return True
+        if self._was_missed(life, look):
+            return False
+        if sighting is None:
+            return None
         if sighting.name_missing == NO_DATA:
             return True
         return False if sighting.name_missing == NOT_FOUND and look.id not in self._limited else None
@@ -264,7 +287,7 @@ class Census:
             return True
         if answers and any(answer is None for answer in answers):
             return None
-        return False if answers or self.sees_everybody(look) else None
+        return False if answers or self.sees_everybody(look) or (look.id, host, pid) in self._missing else None
 
 
 def take_census(
@@ -331,7 +354,12 @@ def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting],
             seen = sightings[(look.id, pid)]
             ticks, start, error = _start(seen, clock)
             life = open_lives.get((look.host, pid))
-            if life is None or _is_another(life, seen, ticks, start, error):
+            local = _local_start(seen)
+            if (
+                life is None
+                or _is_another(life, seen, ticks, start, error)
+                or _started_apart(life.local_start_s, local)
+            ):
                 earlier = life.generation + 1 if life is not None else 0
                 life = Life(look.host, pid, {}, start, error, ticks, None, earlier)
                 open_lives[(look.host, pid)] = life
@@ -339,6 +367,8 @@ def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting],
             life.sightings[look.id] = seen
             if ticks is not None and life.start_ticks is None:
                 life.start_ticks = ticks
+            if local is not None and life.local_start_s is None:
+                life.local_start_s = local
             if start is not None and (life.start_ns is None or error < life.start_error_ns):
                 life.start_ns, life.start_error_ns = start, error
             ppid = seen.first("ppid")
@@ -358,6 +388,16 @@ def _start(seen: Sighting, clock: Clock | None) -> tuple[int | None, int | None,
     return (ticks if isinstance(ticks, int) else None), start, SECOND
 
 
+def _local_start(seen: Sighting) -> int | None:
+    found = seen.first("started_local_s")
+    return found if isinstance(found, int) else None
+
+
+def _started_apart(one: int | None, other: int | None) -> bool:
+    """ps computes the start from the age each time, so it may differ by a second."""
+    return one is not None and other is not None and abs(one - other) > LOCAL_ERROR_S
+
+
 def _is_another(life: Life, seen: Sighting, ticks: int | None, start: int | None, error: int) -> bool:
     """The same PID with another start, or of another user, is another process (PIDs are re-used)."""
     users = life.string("user"), seen.first("user")
@@ -368,3 +408,18 @@ def _is_another(life: Life, seen: Sighting, ticks: int | None, start: int | None
     if start is None or life.start_ns is None:
         return False
     return abs(start - life.start_ns) > _START_TOLERANCE_NS + error + life.start_error_ns
+
+
+_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|java|bash|dash|sh|zsh|php|lua|Rscript)[\d.]*\Z")
+
+
+def started_comm(cmdline: str | None) -> str | None:
+    """The comm of a program that was started by this line: its base name, 15 bytes of it.
+
+    Not of an interpreter's line: a script that is executed itself has the script's name there.
+    """
+    first = (cmdline or "").split(" ", 1)[0]
+    name = first.rsplit("/", 1)[-1]
+    if not name or first.startswith(("[", "-")) or "::" in first or _INTERPRETERS.match(name):
+        return None
+    return name.encode()[:COMM_BYTES].decode("utf-8", "ignore")

@@ -7,6 +7,8 @@ alive and is dead, its own words say that it is an engine's child, or the shape 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
@@ -28,8 +30,11 @@ def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
     top = _top_alive(incident, life, chain)
     if family.role(top) in HEAD_ROLES and incident.alive(top) is True:
         return False
-    dead = [above for above in chain if incident.alive(above) is False and not is_shell(above)]
-    if dead:
+    if any(_is_dead(incident, above, below) for below, above in pairwise([life, *chain]) if not is_shell(above)):
+        return True
+    if was_reparented(top) and family.role(top) in CHILD_ROLES:
+        return True
+    if _is_titled_child_of_init(incident, family, top):
         return True
     if was_adopted(top):
         known = family.role(top) in CHILD_ROLES or family.role(life) in CHILD_ROLES
@@ -37,6 +42,42 @@ def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
     if any(incident.alive(above) is None for above in chain):
         return None
     return False if family.root is not None and incident.alive(family.root) is True else None
+
+
+def orphan_is_shown(incident: Incident, family: Family, life: Life) -> bool:
+    """Looks show the loss (a dead ancestor, a parent that changed); not only a title or start times speak for it."""
+    chain = _ancestors(incident, family, life)
+    line = [life, *chain]
+    if any(incident.kinship.is_guessed(below) for below in line):
+        return False
+    top = _top_alive(incident, life, chain)
+    seen = any(_is_dead(incident, above, below) for below, above in pairwise(line) if not is_shell(above))
+    return seen or was_reparented(top) or was_adopted(top)
+
+
+def was_reparented(life: Life) -> bool:
+    """Its parent's PID changed between two looks, which happens in one way only: the parent died."""
+    parents = {row.ppid for seen in life.sightings.values() for row in seen.rows if row.ppid is not None}
+    return len(parents) > 1
+
+
+def _is_dead(incident: Incident, above: Life, below: Life) -> bool:
+    """The parent is dead: a look shows that, or its child was handed to another one."""
+    return incident.alive(above) is False or (was_reparented(below) and incident.kinship.parent(below) is above)
+
+
+def _is_titled_child_of_init(incident: Incident, family: Family, top: Life) -> bool:
+    """PID 1 is the parent of what its own title calls an engine's child, and no look shows its process group.
+
+    Only where the driver lists it under the same PID: in a container PID 1 may be the engine's server itself, and there
+    the driver's PIDs are not those of ``ps``.
+    """
+    parents = {row.ppid for seen in top.sightings.values() for row in seen.rows if row.ppid is not None}
+    if parents != {1} or top.integer("pgid") is not None or family.role(top) not in CHILD_ROLES:
+        return False
+    both = any(seen.in_table and seen.bookings for seen in top.sightings.values())
+    first = [life for life in incident.census.named(top.host, 1) if incident.alive(life) is not False]
+    return both and not any(family.role(life) is not None or incident.booked_now(life) for life in first)
 
 
 def was_adopted(life: Life) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.lives import Life
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Life
 
 
 def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | None:
@@ -27,11 +27,22 @@ def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | Non
         if life.start_ns + life.start_error_ns <= action.action.time_ns:
             return True
         return False if life.start_ns - life.start_error_ns > action.action.time_ns else None
+    newer = _by_local_clock(action, life)
+    if newer is not None:
+        return not newer
     later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
     base = action.world_look
     if later_reader is None or (base is not None and incident.census.shows_processes(base)):
         return None  # an earlier look does not have it: it may be new
     return _too_old_to_be_new(action, later_reader.look.position)
+
+
+def _by_local_clock(action: ActionView, life: Life) -> bool | None:
+    """It started after the command, by the host's own clock; ``None`` where that does not tell."""
+    given, start = action.action.local_s, life.local_start_s
+    if given is None or start is None or abs(start - given) <= LOCAL_ERROR_S:
+        return None
+    return start > given
 
 
 def _too_old_to_be_new(action: ActionView, position: int) -> bool | None:
@@ -79,5 +90,8 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
         if life.start_ns - life.start_error_ns > last.action.time_ns:
             return True
         return False if life.start_ns + life.start_error_ns <= last.action.time_ns else None
+    newer = _by_local_clock(last, life)
+    if newer is not None:
+        return newer
     base = last.world_look
     return True if base is not None and incident.census.sees_everybody(base) else None

@@ -80,6 +80,7 @@ def _stranger(row: Process, pid: int, ppid: int, user: str, name: str, line: str
         state="S",
         threads=4,
         start_ticks=None,
+        started_local_s=None,
         elapsed_s=None if row.at.time_ns is None else (row.at.time_ns - STARTED_NS) // 1_000_000_000,
         kernel_thread=False,
         sig_pending=0,

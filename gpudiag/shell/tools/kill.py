@@ -11,7 +11,7 @@ from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.signals import TERM, number_of
 from gpudiag.shell.tools.common import any_of, hit_code, permitted, refused
-from gpudiag.shell.tools.listing import empty, listed
+from gpudiag.shell.tools.listing import empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
 _USAGE = "kill: usage: no process is named"
@@ -45,7 +45,15 @@ def select(
     if lists and not numbers and not unreadable and all(empty(one, world) for one in made):
         # xargs without -r runs kill once without arguments, which ends the same way.
         return Selection(verdicts, request.signal, error=_USAGE, exit_code=2)
-    return Selection(verdicts, request.signal, exit_code=_exit_code(verdicts, world, numbers), literal_pids=pids)
+    pattern, against = pattern_of(lists[0]) if len(lists) == 1 else (None, None)
+    return Selection(
+        verdicts,
+        request.signal,
+        exit_code=_exit_code(verdicts, world, numbers),
+        literal_pids=pids,
+        pattern=pattern,
+        against=against,
+    )
 
 
 def _exit_code(verdicts: tuple[Verdict, ...], world: World, numbers: tuple[int, ...]) -> int | None:

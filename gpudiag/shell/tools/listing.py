@@ -13,7 +13,7 @@ from gpudiag.shell.tools import fuser, pgrep
 from gpudiag.shell.tools.common import all_of, any_of, cmdline_is_partial, cmdline_text, comm_text, verdicts_for_all
 from gpudiag.shell.tools.killall import full_name
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.shell.wrappers import option_value, options_end, strip
+from gpudiag.shell.wrappers import options_end, strip
 
 _KEEPS_ALL = ("sort", "uniq", "cat", "tr", "xargs", "tac", "sed")
 _GREPS = ("grep", "egrep", "fgrep")
@@ -41,6 +41,31 @@ def listed(produced: Substitution, world: World, caller: Caller, ancestors: froz
     if source is None:
         return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")
     return _filtered(source(words, world, caller), filters)
+
+
+def pattern_of(produced: Substitution) -> tuple[str | None, str | None]:
+    """The pattern by which ``pgrep`` or ``ps | grep`` picks, and what it is compared with (``comm``, ``cmdline``)."""
+    stages = [strip(words).words for words in produced.pipeline]
+    if not stages or not stages[0]:
+        return None, None
+    if _name(stages[0]) == "pgrep":
+        return pgrep.pattern_of(stages[0])
+    if _name(stages[0]) != "ps":
+        return None, None
+    picking = [found for words in stages[1:] if words and (found := _grep_pattern(words)) is not None]
+    against = "cmdline" if _shows_arguments([word.template for word in stages[0][1:]]) else "comm"
+    return (picking[0], against) if picking else (None, None)
+
+
+def _grep_pattern(words: Sequence[Word]) -> str | None:
+    """The pattern of a ``grep`` that picks lines; ``None`` for one that drops them."""
+    options = [word.template for word in words[1:] if word.template.startswith("-")]
+    if _name(words) not in _GREPS or any("v" in option for option in options if not option.startswith("--")):
+        return None
+    given = _given_patterns(words[1:])
+    if given:
+        return "|".join(text or "?" for text in given)
+    return next((word.text for word in words[1:] if not word.template.startswith("-")), None)
 
 
 def _name(words: Sequence[Word]) -> str:
@@ -153,30 +178,52 @@ def _grep(words: Sequence[Word], lines: Sequence[str]) -> list[bool | None] | No
     program = _name(words)
     if program == "awk":
         found = re.match(r"\s*/((?:[^/\\]|\\.)+)/\s*\{", words[-1].text or "")
-        return _matched(found[1].replace("\\/", "/"), lines, extended=True) if found else None
+        return _matched(found[1].replace("\\/", "/"), lines, True) if found else None
     if program not in _GREPS:
         return None
     end = options_end(tuple(words), "efmABC", ("regexp", "file"))
     options = words[1:end]
     flags = {letter for word in options if re.match(r"-[A-Za-z]+$", word.template) for letter in word.template[1:]}
-    given = option_value(tuple(options), ("-e", "--regexp"))
-    pattern = given if given is not None else (words[end].text if end < len(words) else None)
-    if pattern is None or flags & set("PfLlcxomz"):
+    given = _given_patterns(options)
+    patterns = given or ([words[end].text] if end < len(words) else [])
+    if not patterns or None in patterns or flags & set("PfLlcxomz"):
         return None
-    if program == "fgrep" or "F" in flags:
-        pattern = re.sub(r"([][\\.*^$])", r"\\\1", pattern)
-    extended = program == "egrep" or "E" in flags
-    if "w" in flags:
-        pattern = f"\\<({pattern})\\>" if extended else f"\\<\\({pattern}\\)\\>"
-    answers = _matched(pattern, lines, extended=extended, ignore_case=bool(flags & {"i", "y"}))
-    if answers is None or "v" not in flags:
+    fixed, extended = program == "fgrep" or "F" in flags, program == "egrep" or "E" in flags
+    found = [
+        _matched(_as_regex(text or "", fixed, extended, "w" in flags), lines, extended, bool(flags & {"i", "y"}))
+        for text in patterns
+    ]
+    if any(one is None for one in found):
+        return None
+    # Several -e: a line passes if one of them is in it.
+    answers = [any_of(each) for each in zip(*(one for one in found if one is not None), strict=True)]
+    if "v" not in flags:
         return answers
     return [None if answer is None else not answer for answer in answers]
 
 
-def _matched(
-    pattern: str, lines: Sequence[str], *, extended: bool, ignore_case: bool = False
-) -> list[bool | None] | None:
+def _given_patterns(options: Sequence[Word]) -> list[str | None]:
+    """Every ``-e PATTERN``, ``-ePATTERN`` and ``--regexp=PATTERN``."""
+    found: list[str | None] = []
+    for position, word in enumerate(options):
+        if re.fullmatch(r"-[A-Za-z]*e|--regexp", word.template):
+            found.append(options[position + 1].text if position + 1 < len(options) else None)
+        elif word.template.startswith("--regexp="):
+            found.append(word.template.partition("=")[2])
+        elif re.match(r"-e.", word.template):
+            found.append(word.template[2:])
+    return found
+
+
+def _as_regex(pattern: str, fixed: bool, extended: bool, whole_words: bool) -> str:
+    if fixed:
+        pattern = re.sub(r"([][\\.*^$])", r"\\\1", pattern)
+    if whole_words:
+        return f"\\<({pattern})\\>" if extended else f"\\<\\({pattern}\\)\\>"
+    return pattern
+
+
+def _matched(pattern: str, lines: Sequence[str], extended: bool, ignore_case: bool = False) -> list[bool | None] | None:
     hits = match(pattern, lines, extended=extended, ignore_case=ignore_case)
     return None if isinstance(hits, RegexError) else hits
 

@@ -120,6 +120,15 @@ def select(words: Sequence[Word], world: World, caller: Caller, ancestors: froze
     return _select(request, world, caller, ancestors)
 
 
+def pattern_of(words: Sequence[Word]) -> tuple[str | None, str | None]:
+    """The pattern of a ``pgrep``, and what it is compared with."""
+    values = [word.text for word in words[1:]]
+    request = _request([value or "" for value in values], killing=False) if all(v is not None for v in values) else None
+    if not isinstance(request, Request) or request.pattern is None:
+        return None, None
+    return request.pattern, request.against
+
+
 def _visible_signal(words: Sequence[Word]) -> int | None:
     signal, _ = _take_signal([word.template for word in words[1:]])
     return signal

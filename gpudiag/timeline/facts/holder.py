@@ -14,7 +14,7 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import SIGKILL_BIT, Life
 from gpudiag.timeline.order import SECOND
-from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, was_adopted
+from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, orphan_is_shown, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
 
@@ -75,6 +75,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "root_pid": family.root_pid,
         "root_alive": root_alive,
         "orphaned": is_orphan(incident, family, life),
+        "orphan_shown": orphan_is_shown(incident, family, life),
         "adopted": was_adopted(life) if life.integer("ppid") is not None else None,
         "older_family": is_older(incident, family),
         "alive_before": alive_before(incident, life),

@@ -66,7 +66,8 @@ def _row(
         "signal": signal_name(step.replay.signal),
         "pattern": selection.pattern if selection is not None else None,
         "matched_against": verdict.text if verdict is not None else None,
-        "text_from": _text_from(life),
+        "matcher": step.replay.list_from or step.replay.tool,
+        "text_from": _text_from(life, selection.against if selection is not None else None),
         "ran": step.replay.ran,
         "ran_proven": step.replay.ran_proven or bool(step.traced),
         "alive_then": then,
@@ -217,10 +218,12 @@ def _wanted(incident: Incident, family: Family, life: Life, aimed: frozenset[Key
     return life.key not in aimed and family.root is not None and incident.alive(family.root) is True
 
 
-def _text_from(life: Life) -> str | None:
+def _text_from(life: Life, against: str | None) -> str | None:
     seen = next((s for s in life.sightings.values() if s.rows or s.bookings), None)
     if seen is None:
         return None
     rows = [row for s in life.sightings.values() for row in s.rows if row.text_from != "fuser"]
+    if against == "comm" and rows and not any(row.comm for row in rows):
+        return "args"  # the comm was taken from the program's name
     best = min((row.text_from for row in rows), key=["proc", "ps"].index, default=None)
     return best or "nvidia-smi"

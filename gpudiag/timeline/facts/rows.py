@@ -48,6 +48,7 @@ def about(incident: Incident, life: Life) -> dict[str, object]:
         "role": family.role(life) if family is not None else None,
         "holds_mib": incident.holds_now(life),
         "listed": bool(seen.bookings) if seen is not None and incident.list_seen(life.host) else None,
+        "device_untold": look is not None and incident.device_untold(look),
         "alive_now": incident.alive(life),
         "state": seen.first("state") if seen is not None else None,
         "target_family": incident.aims.is_target(family),

@@ -54,6 +54,7 @@ _PROCESS_NOW: dict[str, Column] = {
     "role": Column(TEXT, "server, engine, worker, tracker, launcher or null; from titles, command lines and logs"),
     "holds_mib": Column(NUMBER, "device memory that the newest look ties to the process; 0 = it holds none"),
     "listed": Column(FLAG, "a process list of the newest look names it, with or without a figure"),
+    "device_untold": Column(FLAG, "the newest look tells of nobody who holds device memory or has a device open"),
     "alive_now": Column(FLAG, "it is in the newest look and not a plain zombie"),
     "state": Column(TEXT, "state letter in the newest look"),
     "target_family": Column(FLAG, "its family is one that the actions were aimed at"),
@@ -70,7 +71,8 @@ REACH = Table(
         "signal": Column(TEXT, "KILL, TERM …"),
         "pattern": Column(TEXT, "the pattern, where the tool has one"),
         "matched_against": Column(TEXT, "the text the pattern was compared with"),
-        "text_from": Column(TEXT, "where that text was recorded: proc, ps, nvidia-smi, fuser"),
+        "matcher": Column(TEXT, "the program that picks: the tool, or the one whose output kill was given"),
+        "text_from": Column(TEXT, "where that text was recorded: proc, ps, nvidia-smi; args: comm taken from there"),
         "ran": Column(FLAG, "the step was started"),
         "ran_proven": Column(FLAG, "ran is shown by a trace, an exit code or a run time, not only by semantics"),
         "alive_then": Column(FLAG, "the process existed when the step ran"),
@@ -138,6 +140,9 @@ HOLDER = Table(
         "root_alive": Column(FLAG, "the root of its family is alive"),
         "orphaned": Column(
             FLAG, "it lives and the server it belongs to does not (what counts as evidence: timeline/orphans.py)"
+        ),
+        "orphan_shown": Column(
+            FLAG, "looks show that an ancestor died or its parent changed; not only titles or times"
         ),
         "adopted": Column(FLAG, "PID 1 took it over: it leads no process group, so its own parent died"),
         "older_family": Column(FLAG, "its family is an earlier server than the one the actions were aimed at"),
