@@ -81,7 +81,7 @@ PGREP = [
     ["-u", "0", "-f", "Worker"],
     ["-u", "daemon", "VLLM"],
     ["-r", "Z"],
-    ["-r", "S", "VLLM"],
+    ["-r", "RSD", "VLLM"],
     ["-v", "-f", "VLLM"],
     ["foo", "bar"],
     [],

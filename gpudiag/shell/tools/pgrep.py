@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,7 +51,8 @@ _LONG = [
     "ns=",
     "nslist=",
 ]
-_PKILL = ("eq:", ["echo", "queue=", "signal="])
+# pkill refuses -v and takes --inverse all the same (4.0.2).
+_PKILL = ("eq:", ["echo", "queue=", "signal=", "inverse"])
 _PGREP = ("lad:vw", ["list-name", "list-full", "delimiter=", "inverse", "lightweight"])
 _LONG_TO_SHORT = {
     "--full": "-f",
@@ -81,6 +83,14 @@ _NO_RECORD = {
     "--cgroup": "--cgroup is not evaluated",
     "--ns": "--ns is not evaluated",
 }
+_MAY_BE_ABOVE = frozenset(
+    ("bash", "sh", "dash", "zsh", "fish", "sshd", "sudo", "su", "login", "tmux: server", "screen")
+)
+"""Programs under which people and tools give commands."""
+_NUMBERS = ("-P", "-g", "-s")
+_EVERYWHERE = ("root", "daemon", "bin", "nobody")
+"""Users that every Linux has."""
+_PASSING = frozenset("RSD")
 _CRITERIA = frozenset({"-P", "-g", "-s", "-u", "-U", "-r", *_NO_RECORD})
 
 
@@ -93,7 +103,12 @@ class Request:
     pattern: str | None
     flags: frozenset[str]
     criteria: tuple[tuple[str, str], ...]
-    """Options that narrow the selection, with their values."""
+    """Options that narrow the selection, with their values, as given."""
+
+    @property
+    def narrowing(self) -> dict[str, str]:
+        """Of an option that is given twice the last one counts."""
+        return dict(self.criteria)
 
     @property
     def against(self) -> str:
@@ -156,7 +171,9 @@ def _request(arguments: list[str], *, killing: bool) -> Request | _Refusal:
             criteria.append((name, value))
         else:
             flags.add(name)
-    return _checked(Request(signal, operands[0] if operands else None, frozenset(flags), tuple(criteria)), operands)
+    return _checked(
+        Request(signal, operands[0] if operands else None, frozenset(flags), tuple(criteria)), operands
+    )
 
 
 def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
@@ -164,8 +181,13 @@ def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
         return _Refusal("prints its help or version only", 0, request.signal)
     if len(operands) > 1:
         return _Refusal("only one pattern can be provided", 2, request.signal)
-    if {"-n", "-o"} <= request.flags:
-        return _Refusal("-n and -o exclude each other", 2, request.signal)
+    if request.flags & {"-L", "--logpidfile"} and not any(option == "-F" for option, _ in request.criteria):
+        return _Refusal("-L without -F makes no sense", 2, request.signal)
+    if len(request.flags & {"-n", "-o", "-v"}) > 1:
+        return _Refusal("-n, -o and -v exclude each other", 2, request.signal)
+    for option, value in request.criteria:
+        if option in _NUMBERS and not all(re.fullmatch(r"[+-]?[0-9]+", part) for part in value.split(",") if part):
+            return _Refusal(f"{option} {value}: not a number", 2, request.signal)
     if not operands and not request.criteria and not request.flags & {"-n", "-o"}:
         return _Refusal("no matching criteria specified", 2, request.signal)
     return request
@@ -179,7 +201,8 @@ def _select(request: Request, world: World, caller: Caller, ancestors: frozenset
                 world,
                 caller,
                 matched.message,
-                2,
+                # A PID file that cannot be read ends it before the pattern is looked at, with 1.
+                None if any(option == "-F" for option, _ in request.criteria) else 2,
                 signal=request.signal,
                 pattern=request.pattern,
                 against=request.against,
@@ -192,16 +215,27 @@ def _select(request: Request, world: World, caller: Caller, ancestors: frozenset
     ]
     if "-v" in request.flags:
         verdicts = [replace(one, selected=None if one.selected is None else not one.selected) for one in verdicts]
+    doubtful = _unknown_user(request, world, caller)
+    if doubtful is not None:
+        because = f"whether the host knows a user {doubtful} is not recorded; if not, the command is refused"
+        verdicts = [replace(one, selected=None, because=because) if one.selected else one for one in verdicts]
     if request.flags & {"-n", "-o"}:
         verdicts = _only_one(verdicts, world, newest="-n" in request.flags)
     done = tuple(verdicts)
     return Selection(
         done,
         request.signal,
-        exit_code=_exit_code(request, done, world),
+        exit_code=None if doubtful is not None else _exit_code(request, done, world),
         pattern=request.pattern,
         against=request.against if request.pattern is not None else None,
     )
+
+
+def _unknown_user(request: Request, world: World, caller: Caller) -> str | None:
+    """A user name in the options that nothing recorded shows to exist."""
+    known = {*_EVERYWHERE, caller.user, *(process.user for process in world.processes)}
+    names = (name for option, value in request.criteria if option in ("-u", "-U") for name in value.split(","))
+    return next((name for name in names if not re.fullmatch(r"[+-]?[0-9]*", name) and name not in known), None)
 
 
 def _exit_code(request: Request, verdicts: tuple[Verdict, ...], world: World) -> int | None:
@@ -249,9 +283,11 @@ def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit
 
 def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller, ancestor: bool) -> Verdict:
     verdict = replace(verdict, permitted=permitted(caller, process))
-    if ancestor and "-A" in request.flags:
+    if "-A" in request.flags and (ancestor or process.pid == 1):
         return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
-    for option, value in request.criteria:
+    if "-A" in request.flags and verdict.selected and process.comm in _MAY_BE_ABOVE:
+        return replace(verdict, selected=None, because="-A spares it if it is an ancestor of the tool")
+    for option, value in request.narrowing.items():
         meets = _meets(option, value, process)
         selected = all_of((verdict.selected, meets))
         if selected != verdict.selected or (meets is False and not selected):
@@ -263,12 +299,13 @@ def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Call
 
 
 def _meets(option: str, value: str, process: Candidate) -> bool | None:
-    wanted = value.split(",")
+    wanted = [part.removeprefix("+") for part in value.split(",")]
+    if "" in wanted:
+        return None
     if option in ("-u", "-U"):
         return _user_in(wanted, process)
     if option == "-r":
-        letters = [letter for part in wanted for letter in part]
-        return None if process.state is None else process.state in letters
+        return _in_state(frozenset(value) - {","}, process.state)
     numbers = {"-P": process.ppid, "-g": process.pgid, "-s": process.sid}
     if option not in numbers:
         return None
@@ -276,6 +313,13 @@ def _meets(option: str, value: str, process: Candidate) -> bool | None:
     if number is None or (option != "-P" and "0" in wanted):
         return None
     return str(number) in wanted
+
+
+def _in_state(letters: frozenset[str], state: str | None) -> bool | None:
+    """Between the look and the command a living process may have gone to sleep or woken up."""
+    if state is None or state not in _PASSING:
+        return None if state is None else state in letters
+    return True if letters >= _PASSING else (None if letters & _PASSING else False)
 
 
 def _user_in(wanted: list[str], process: Candidate) -> bool | None:
