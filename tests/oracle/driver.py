@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LIMIT_S = 8.0
+LIMIT_S = 4.0
 RUNNING = "RSDTt"
 
 
@@ -170,14 +170,19 @@ def start(command: dict[str, Any], argv: list[str], out: int, err: int) -> int:
 
 def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
     argv = [filled(word, pids) for word in command["argv"]]
+    texts_in = {key: filled(command[key], pids) for key in ("stdin", "script") if key in command}
+    if "script" in texts_in:
+        with open(argv[1], "w") as file:  # noqa: PTH123
+            file.write(texts_in["script"])
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.monotonic()
-        status = wait(start(command, argv, out.fileno(), err.fileno()), reap=command.get("reap", False))
+        status = wait(start({**command, **texts_in}, argv, out.fileno(), err.fileno()), reap=command.get("reap", False))
         took = time.monotonic() - began
         time.sleep(command.get("settle", 0))
         texts = [os.pread(file.fileno(), 1 << 22, 0).decode("utf-8", "replace") for file in (out, err)]
     alive = [row["pid"] for row in table() if row["state"] in RUNNING] if command.get("look", True) else []
     return {
+        **texts_in,
         "argv": argv,
         "code": None if status is None else os.waitstatus_to_exitcode(status),
         "out": texts[0],

@@ -171,9 +171,7 @@ def _request(arguments: list[str], *, killing: bool) -> Request | _Refusal:
             criteria.append((name, value))
         else:
             flags.add(name)
-    return _checked(
-        Request(signal, operands[0] if operands else None, frozenset(flags), tuple(criteria)), operands
-    )
+    return _checked(Request(signal, operands[0] if operands else None, frozenset(flags), tuple(criteria)), operands)
 
 
 def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
