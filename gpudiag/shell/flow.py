@@ -13,6 +13,7 @@ from gpudiag.shell.selection import Selection
 from gpudiag.shell.signals import fatal
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools.common import all_of
+from gpudiag.shell.tools.stops import stop_of
 from gpudiag.shell.world import World
 
 _ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
@@ -44,26 +45,37 @@ class Flow:
         """Exit code of each condition, by the index of its group."""
         self.ended: dict[_Scope, Ran] = {}
         """What ``exit``, ``exec``, ``return`` or ``break`` left, or what stopped at an error."""
-        self.endless: dict[_Scope, Ran] = {}
-        """Shells that may be caught in a loop."""
+        self.endless: dict[_Scope, int] = {}
+        """Shells that may be caught in a loop, with the index of its group."""
         self.strict: set[_Scope] = {("carrier", one.index) for one in line.carriers if one.stops_on_error}
         self.entered: dict[_Scope, Ran] = {}
         self.hit: set[int] = set()
         """PIDs that a step before has signalled, or may have, so that they may be gone."""
 
-    def add(self, step: Step, tool: str | None, selection: Selection | None, rows: tuple[CarrierReplay, ...]) -> None:
+    def add(
+        self,
+        step: Step,
+        tool: str | None,
+        selection: Selection | None,
+        rows: tuple[CarrierReplay, ...],
+        looked: Selection | None = None,
+    ) -> None:
+        """The next step; ``looked`` is what a pgrep found, which decides its exit code."""
         ran = self.seen(step, self.ran(step))
         if ran.value is False:
             rows = tuple(replace(row, death_seen=None, death_how=None) if row.death_seen else row for row in rows)
         own_death = next((row for row in rows if row.matches and row.signal_fatal and row.death_seen), None)
         if ran.value and own_death is not None:
             ran = Ran(True, True, f"it killed what carries it: {own_death.death_how}")
-        code = self.exit_code(step, selection, ran)
+        code = self.exit_code(step, selection or looked, ran)
         self.overtake(step, ran, rows)
         self.rows.extend(rows)
         source = step.pid_source if tool == "kill" else None
         signal = None if selection is None else selection.signal
-        self.steps.append(StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code))
+        stop = None if tool is not None else stop_of(step.words)
+        self.steps.append(
+            StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code, stop)
+        )
         if ran.value is not False:
             self.remember(selection)
             self.record(step, code if ran.value else None)
@@ -84,7 +96,8 @@ class Flow:
             return Ran(False, True, "the ssh client did not reach the host")
         verdicts = [self.killed(step), *(self.ended.get(scope) for scope in self.scopes(step))]
         verdicts.append(self.joined(step))
-        verdicts.extend(self.endless.get(scope) for scope in self.scopes(step))
+        if self.caught(step):
+            verdicts.append(Ran(None, False, "a loop before it may not end"))
         worst = [one for one in verdicts if one is not None and one.value is False]
         worst += [one for one in verdicts if one is not None and one.value is None]
         return worst[0] if worst else Ran(True, False, _GOES)
@@ -96,6 +109,11 @@ class Flow:
             found.append(("carrier", one.index))
             found.extend(("group", group.index) for group in reversed(one.groups))
         return found
+
+    def caught(self, step: Step) -> bool:
+        """It stands behind a loop that its shell may never leave."""
+        around = {group.index for group in step.groups}
+        return any(self.endless.get(scope, -1) not in {-1, *around} for scope in self.scopes(step))
 
     def killed(self, step: Step) -> Ran | None:
         """Whether a shell that still had to start this step was killed before."""
@@ -176,8 +194,7 @@ class Flow:
         if printed(step, self.observed.output):
             return Ran(True, True, "its text is in the output")
         plain = step.connector in (None, ";") and not step.branch and not step.groups
-        caught = any(scope in self.endless for scope in self.scopes(step))
-        if (ran.value or caught) and ran.value is not False and plain and self.ran_through():
+        if (ran.value or self.caught(step)) and ran.value is not False and plain and self.ran_through():
             return Ran(True, True, f"the line ended by itself with exit code {self.observed.exit_code}")
         return ran
 
@@ -257,7 +274,7 @@ class Flow:
         if loop is not None:
             outside = next((one for one in reversed(step.groups) if one.kind == "subshell"), None)
             scope: _Scope = ("carrier", step.carrier) if outside is None else ("group", outside.index)
-            self.endless.setdefault(scope, Ran(None, False, "a loop before it may not end"))
+            self.endless.setdefault(scope, loop.index)
 
     def end(self, step: Step, kinds: tuple[str, ...], how: Ran) -> None:
         """Ends the innermost thing of these kinds, or the shell itself where that is what the word means."""

@@ -69,6 +69,8 @@ class _Context:
     nested: bool = False
     """Inside a group, a loop or a function: never the place where a shell replaces itself."""
     fed_by: Substitution | None = None
+    read_loop: bool = False
+    """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
     text: str | None = None
     groups: tuple[Group, ...] = ()
     depth: int = 0
@@ -286,7 +288,12 @@ class _Reader:
     def branches(self, node: Node, context: _Context) -> None:
         """``if``, ``while``, ``until``: the condition runs, the rest depends on it. ``case``: anything may run."""
         before = dict(self.variables)
-        if node.type in ("if_statement", "while_statement"):
+        if self.reads_list(node, context):
+            inner = replace(self.enter(context, "list"), branch=True, read_loop=True)
+            for child in node.children:
+                if child.is_named and child.type != "comment":
+                    self.walk(child, inner)
+        elif node.type in ("if_statement", "while_statement"):
             self.conditional(node, self.enter(context, "list"))
         else:
             inner = replace(self.enter(context, "list"), branch=True)
@@ -294,6 +301,16 @@ class _Reader:
                 if child.is_named and child.type not in ("comment", "variable_name", "word"):
                     self.walk(child, replace(inner, connector=";"))
         self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
+
+    def reads_list(self, node: Node, context: _Context) -> bool:
+        """``while read p``, fed by a list of PIDs."""
+        condition = next((child for child in node.children if child.type == "command"), None)
+        return (
+            node.type == "while_statement"
+            and context.fed_by is not None
+            and condition is not None
+            and (first_program(self.words_of(condition)) == "read")
+        )
 
     def conditional(self, node: Node, context: _Context) -> None:
         """The parts of an ``if`` or of a loop with a condition, one after the other."""
@@ -402,7 +419,7 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=context.branch,
+                branch=context.branch and not (context.read_loop and fed_by is not None),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
                 stdin_text=stdin_text,

@@ -36,7 +36,8 @@ def replay(line: Line, world: World, caller: Caller, observed: Observed) -> Repl
     for step in line.steps:
         tool = tool_of(step)
         selection, rows = (None, ()) if tool is None else _pick(line, step, tool, world, caller, observed)
-        flow.add(step, tool, selection, rows)
+        looked = _pick(line, step, "pgrep", world, caller, observed)[0] if program_of(step) == "pgrep" else None
+        flow.add(step, tool, selection, rows, looked)
     return Replay(line, tuple(flow.steps), tuple(flow.rows))
 
 
@@ -122,7 +123,7 @@ def _run_tool(tool: str, line: Line, step: Step, world: World, caller: Caller, a
     if step.fed_by is not None:
         because = "its arguments come from a pipeline"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
-    if tool == "pkill":
+    if tool in ("pkill", "pgrep"):
         return pgrep.select(step.words, world, caller, ancestors)
     return (killall if tool == "killall" else fuser).select(step.words, world, caller)
 

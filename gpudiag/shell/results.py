@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpudiag.shell.lines import Carrier, Step
 from gpudiag.shell.selection import Selection
+from gpudiag.shell.tools.stops import Stop
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class StepReplay:
     """Program that supplied the PIDs: ``nvidia-smi``, ``pgrep`` …"""
     exit_code: int | None
     """As recorded where an ``echo $?`` or the line's own exit code shows it, else predicted."""
+    stop: Stop | None = None
+    """What the step has another program stop; whom that ends is not known from the process table."""
 
 
 @dataclass(frozen=True)
