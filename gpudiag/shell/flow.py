@@ -83,10 +83,16 @@ class Flow:
 
     def overtake(self, step: Step, ran: Ran, rows: tuple[CarrierReplay, ...]) -> None:
         """What runs beside this step, in a copy of a shell that it may kill, may not have come that far."""
-        struck = {row.carrier.index for row in rows if row.matches is not False and row.signal_fatal is not False}
+        # Where the shell has become the step's program, its copies still look like it.
+        struck = {
+            row.carrier.index
+            for row in rows
+            if (row.matches is not False or row.execs) and row.signal_fatal is not False
+        }
         because = f"it runs beside step {step.index + 1}, which may kill its shell"
         for number, one in enumerate(self.steps if ran.value is not False else ()):
-            if one.step.background and one.ran and not one.ran_proven and one.step.carrier in struck:
+            above = {carrier.index for carrier in chain(self.line, one.step)}
+            if one.step.beside and one.ran and not one.ran_proven and above & struck:
                 self.steps[number] = replace(one, ran=None, ran_because=because)
 
     # -- did it run ------------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ class Flow:
             name = f"step {row.step + 1} ({cause.tool})"
             shell = f"the shell that runs the line ({row.carrier.kind})"
             sure = row.matches and row.execs is False and row.signal_fatal and cause.ran
-            if sure and (row.death_seen or not cause.step.background):
+            if sure and (row.death_seen or not cause.step.beside):
                 proof = f": {row.death_how}" if row.death_seen else ""
                 return Ran(False, bool(row.death_seen), f"{name} matched {shell} and killed it{proof}")
             doubtful = doubtful or Ran(None, False, f"{name} may have killed {shell}")

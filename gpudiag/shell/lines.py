@@ -108,7 +108,9 @@ class Step:
     forked: bool = False
     """A part of a pipeline, or followed by ``&``: ``exit`` or ``exec`` there does not end the carrier."""
     background: bool = False
-    """``&`` stands behind it: what follows does not wait for it."""
+    """``&`` stands behind it."""
+    beside: bool = False
+    """``&`` stands behind it or behind what started its shell: what follows does not wait for it."""
     xargs: tuple[str, ...] | None = None
     """Options of the xargs that runs it."""
 

@@ -90,7 +90,7 @@ def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Sta
     doubtful: set[int] = set()
     for one in extra:
         answers = {by_pid[candidate.pid].selected for candidate in one.candidates}
-        if answers != {False} and (len(answers) > 1 or step.background):
+        if answers != {False} and (len(answers) > 1 or step.beside):
             doubtful.update(candidate.pid for candidate in one.candidates)
     if not doubtful:
         return selection

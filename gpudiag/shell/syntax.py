@@ -91,6 +91,7 @@ class _Place:
     shown_user: str | None
     container: str | None = None
     depth: int = 0
+    beside: bool = False
 
 
 def _argument_words(text: str, argv: tuple[str, ...] | None) -> tuple[Word, ...]:
@@ -175,6 +176,7 @@ class _Builder:
         if not simple.words:
             return
         shell_parent = place.parent
+        place = replace(place, beside=place.beside or simple.background)
         for wrapper in stripped.wrappers:
             place = self.wrap(wrapper, simple, place)
         words = self.sudo_shell(stripped.words, stripped.wrappers)
@@ -331,6 +333,7 @@ class _Builder:
                 negated=simple.negated,
                 forked=simple.forked,
                 background=simple.background,
+                beside=place.beside,
                 xargs=xargs,
             )
         )

@@ -180,7 +180,7 @@ def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
         took = time.monotonic() - began
         time.sleep(command.get("settle", 0))
         texts = [os.pread(file.fileno(), 1 << 22, 0).decode("utf-8", "replace") for file in (out, err)]
-    alive = [row["pid"] for row in table() if row["state"] in RUNNING] if command.get("look", True) else []
+    alive = living() if command.get("look", True) else []
     return {
         **texts_in,
         "argv": argv,
@@ -190,6 +190,16 @@ def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
         "took": took,
         "alive": alive,
     }
+
+
+def living() -> list[int]:
+    """Who is left, once nobody is about to run or to die: a signalled process is runnable until it has died."""
+    end = time.monotonic() + 1
+    while True:
+        rows = table()
+        if time.monotonic() > end or not any(row["state"] == "R" and row["pid"] != 1 for row in rows):
+            return [row["pid"] for row in rows if row["state"] in RUNNING]
+        time.sleep(0.005)
 
 
 def filled(word: str, pids: list[int]) -> str:

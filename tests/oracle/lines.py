@@ -61,7 +61,8 @@ class Lines:
             return self.redirected(self.killer())
         if roll < 0.82:
             return self.pick("true", "false", "sleep 0.01", "set -e", "exit 3", "exec true", "trap : EXIT", "wait",
-                             "set +e", "cd /", "nosuchprogram", "exec pkill -9 -f train", "X=vllm", "trap '' TERM", ":")  # fmt: skip
+                             "set +e", "cd /", "nosuchprogram", "exec pkill -9 -f train", "X=vllm",
+                             "trap '' TERM", ":")  # fmt: skip
         return self.compound(depth + 1)
 
     def compound(self, depth: int) -> str:
@@ -76,7 +77,8 @@ class Lines:
             f"pgrep -f {pattern} | while read p; do kill -9 $p; done",
             f"for i in 1 2; do {inner}; done",
             f"f() {{ {inner}; }}; f",
-            f"bash -c '{self.no_quotes(inner)}'", f"sh -c '{self.no_quotes(inner)}'", f"dash -c '{self.no_quotes(inner)}'",
+            f"bash -c '{self.no_quotes(inner)}'", f"sh -c '{self.no_quotes(inner)}'",
+            f"dash -c '{self.no_quotes(inner)}'",
             f"eval '{self.no_quotes(inner)}'",
             f"{inner} | cat", f"while ! pgrep -f nosuch; do {inner}; break; done", f"until true; do {inner}; done",
             f"until ! pgrep -f {pattern}; do {inner}; break; done",
@@ -99,7 +101,8 @@ class Lines:
         plain = self.pick(
             f"pkill {pkill_signal} {full}{pattern}", f"pkill {pkill_signal} {full}-- {pattern}",
             f"pkill {full}{pattern} {pkill_signal}", f"pkill {pkill_signal} {full}{pattern}",
-            f"pkill {pkill_signal} {full}-n {pattern}", f"killall {signal} python", f"killall {signal} VLLM::EngineCore",
+            f"pkill {pkill_signal} {full}-n {pattern}", f"killall {signal} python",
+            f"killall {signal} VLLM::EngineCore",
             f"killall {signal} -r '^VLLM'", f"killall {signal} bash",
         )  # fmt: skip
         listed = self.pick(

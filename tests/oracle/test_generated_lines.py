@@ -1,4 +1,4 @@
-"""Hundreds of generated shell lines under bash and dash: the steps that run and the processes that die are predicted."""
+"""Hundreds of generated shell lines under bash and dash: which steps run and which processes die is predicted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_generated_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     for number, command in enumerate(commands):
         if "script" in command:
             command["argv"][1] = str(tmp_path / f"run{number}")
-        jobs.append({"spawn": SPAWN, "run": [{**command, "settle": 0.02}]})
+        beside = " & " in " ".join([*command["argv"], command.get("script", ""), command.get("stdin", "")])
+        jobs.append({"spawn": SPAWN, "run": [{**command, "settle": 0.3 if beside else 0.01}]})
     tally = Tally()
     for command, answer in zip(commands, play(jobs), strict=True):
         result, world = answer["results"][0], world_of(answer)

@@ -1,4 +1,4 @@
-"""A real sshd on a loopback of its own, its processes in another PID namespace than the client: what comes back over ssh is what is predicted."""
+"""A real sshd on a loopback of its own, in another PID namespace than the client: what comes back is predicted."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ def answers(tmp_path: Path) -> dict[str, tuple[int, str]]:
     shutil.copy(tmp_path / "user_key.pub", tmp_path / "authorized_keys")
     (tmp_path / "sshd_config").write_text(
         f"ListenAddress 127.0.0.1\nPort 2222\nHostKey {tmp_path}/host_key\nPidFile {tmp_path}/pid\nStrictModes no\n"
-        f"AuthorizedKeysFile {tmp_path}/authorized_keys\nPermitRootLogin yes\nUsePAM no\nUseDNS no\nPasswordAuthentication no\n"
+        f"AuthorizedKeysFile {tmp_path}/authorized_keys\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n"
+        "PasswordAuthentication no\n"
     )
     (tmp_path / "ssh_config").write_text(
         f"Host h\n HostName 127.0.0.1\n Port 2222\n User root\n IdentityFile {tmp_path}/user_key\n"
-        f" StrictHostKeyChecking no\n UserKnownHostsFile {tmp_path}/known\n LogLevel ERROR\n BatchMode yes\n GSSAPIAuthentication no\n"
+        f" StrictHostKeyChecking no\n UserKnownHostsFile {tmp_path}/known\n LogLevel ERROR\n BatchMode yes\n"
+        " GSSAPIAuthentication no\n"
     )
     (tmp_path / "commands").write_text("".join(command + "\0" for command in COMMANDS))
     job = ["unshare", "--pid", "--net", "--fork", "--mount-proc", "--kill-child", "bash", "-c", SETUP, str(tmp_path)]
