@@ -103,6 +103,19 @@ def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Sta
     return replace(selection, verdicts=verdicts, exit_code=selection.exit_code if others else None)
 
 
+def _expands_braces(step: Step) -> bool:
+    return any("{" not in word.template and re.search(r"(?<!\$)\{[^}]*(?:,|\.\.)", word.raw) for word in step.words)
+
+
+def _shells(line: Line, step: Step) -> tuple[str, ...]:
+    """The shells that may read the step, as far as they differ here: ``bash`` stands for zsh as well."""
+    carrier = line.carriers[step.carrier]
+    if carrier.shell == "dash":
+        return ("dash",)
+    # What people type at a prompt is read by bash or zsh; `sh` is dash on some systems and bash on others.
+    return ("bash",) if carrier.kind in ("prompt", "none") or carrier.shell is not None else ("bash", "dash")
+
+
 def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:
     """Which kill the step runs: the built-in of its shell, or the program behind a wrapper or a path."""
     path = "/" in (step.words[0].text or "")
@@ -110,13 +123,15 @@ def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:
     outside = [name for name in step.wrappers if name not in ("command", "builtin", "time")]
     if path or outside or step.xargs is not None or carrier.kind in ("none", "client"):
         return ("program",)
-    if carrier.shell in ("bash", "dash"):
-        return (carrier.shell,)
-    # What people type at a prompt is read by bash or zsh, which agree; `sh` is dash on some systems, bash on others.
-    return ("bash",) if carrier.kind == "prompt" or carrier.shell is not None else ("bash", "dash")
+    return _shells(line, step)
 
 
 def _run_tool(tool: str, line: Line, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
+    if _expands_braces(step) and "dash" in _shells(line, step):
+        because = "braces become several words under bash, not under dash: which shell this is is not known"
+        if line.carriers[step.carrier].shell == "dash":
+            because = "dash leaves braces as they stand; what the tool makes of them is not evaluated"
+        return Selection(verdicts_for_all(world, caller, because), None, understood=False)
     if tool == "kill":
         dialects = kill_dialects(line, step)
         return kill.select(step.words, step.fed_by, world, caller, ancestors, dialects, step.xargs)

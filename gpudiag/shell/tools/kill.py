@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpudiag.shell.lines import Substitution, Word
+from gpudiag.shell.lines import HOLE, Substitution, Word
 from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.tools.common import all_of, any_of, permitted, refused, unknown
@@ -68,6 +68,7 @@ class _Lists:
         lists = [one for word in words[1:] for one in word.substitutions]
         if fed_by is not None and fed_by not in lists:
             lists.append(fed_by)
+        self.fed = fed_by is not None
         self.made = [listed(one, world, caller, ancestors) for one in lists]
         self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in ancestors)
         """A shell above is listed, or may be; then so may its short-lived copies in the pipeline."""
@@ -83,7 +84,7 @@ def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs
     targets, bad = _readable(request)
     if not targets and bad:
         return refused(world, caller, f"{bad[0][:40]}: not a PID", code, signal=request.signal)
-    numbers, unreadable = _numbers(targets)
+    numbers, unreadable = _numbers(targets, looped=lists.fed and xargs is None)
     if not numbers and not unreadable and (not lists.made or lists.empty):
         return _without_targets(request, lists, world, caller, xargs)
     verdicts = tuple(
@@ -123,18 +124,24 @@ def _readable(request: Request) -> tuple[tuple[Word, ...], list[str]]:
     return tuple(good), bad
 
 
-def _numbers(targets: Sequence[Word]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The numbers among the targets, and the targets that cannot be read (variables, ``%1``)."""
+def _numbers(targets: Sequence[Word], *, looped: bool) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The numbers among the targets, and the targets that cannot be read (variables, ``%1``).
+
+    ``looped``: a loop reads the list, and the variable holds one line of it.
+    """
     numbers: list[int] = []
     unreadable: list[str] = []
     for word in targets:
         if word.text is not None and not word.text.startswith("%"):
             numbers.append(int(word.text))
-        elif word.text is None and word.substitutions and not re.search(r"[^\W_]", show_holes(word.template)):
-            continue
-        else:
+        elif not (looped and word.template == HOLE) and not _is_list(word):
             unreadable.append(word.raw)
     return tuple(numbers), tuple(unreadable)
+
+
+def _is_list(word: Word) -> bool:
+    """The word is the output of a command and nothing else."""
+    return word.text is None and bool(word.substitutions) and not re.search(r"[^\W_]", show_holes(word.template))
 
 
 def _succeeds(

@@ -5,7 +5,7 @@ Whom they end depends on what that other program keeps, not on the process table
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudiag.shell.lines import Word
@@ -15,20 +15,15 @@ from gpudiag.shell.wrappers import option_value, options_end
 _ENGINES = ("docker", "podman", "nerdctl", "crictl")
 _CONTAINER = {"kill": KILL, "stop": TERM, "restart": TERM, "rm": KILL, "down": TERM}
 _UNIT = {"stop": TERM, "restart": TERM, "kill": TERM, "try-restart": TERM}
-_WITH_VALUE = "stnpfHuMclw"
-_LONG = (
-    "signal",
-    "time",
-    "timeout",
-    "kill-who",
-    "namespace",
-    "file",
-    "host",
-    "selector",
-    "grace-period",
-    "user",
-    "name",
-)
+_Options = tuple[str, tuple[str, ...]]
+_ENGINE: _Options = ("stnHc", ("signal", "time", "timeout", "host", "context", "file", "project-name", "filter"))
+_COMPOSE: _Options = ("fpstH", _ENGINE[1])
+_KUBECTL: _Options = ("fnl", ("namespace", "filename", "selector", "grace-period", "context", "kubeconfig", "timeout"))
+_SYSTEMCTL: _Options = ("stHM", ("signal", "kill-who", "kill-whom", "type", "host", "machine", "job-mode"))
+_SCANCEL: _Options = ("unpstAqRwM", ("user", "name", "partition", "signal", "state", "account", "qos", "nodelist"))
+_TMUX: _Options = ("tLSf", ())
+_SMI: _Options = ("i", ("id",))
+"""Options that take a value, short and long."""
 
 
 @dataclass(frozen=True)
@@ -52,57 +47,61 @@ def stop_of(words: Sequence[Word]) -> Stop | None:
     program = (words[0].text or "").rsplit("/", 1)[-1] if words else ""
     rest = tuple(words[1:])
     if program in _ENGINES:
-        return _verb(rest, "container", _CONTAINER, skip=("container", "compose", "pod"))
+        compose = any(word.text == "compose" for word in rest)
+        options = _COMPOSE if compose else _ENGINE
+        return _verb(rest, "container", _CONTAINER, options, skip=("container", "compose", "pod"))
     if program == "docker-compose":
-        return _verb(rest, "container", _CONTAINER)
+        return _verb(rest, "container", _CONTAINER, _COMPOSE)
     if program in ("kubectl", "oc"):
-        return _verb(rest, "pod", {"delete": TERM})
+        return _verb(rest, "pod", {"delete": TERM}, _KUBECTL)
     if program in ("systemctl", "service", "supervisorctl"):
-        return _verb(rest, "unit", _UNIT | {"shutdown": TERM}, name_first=program == "service")
+        return _verb(rest, "unit", _UNIT | {"shutdown": TERM}, _SYSTEMCTL, name_first=program == "service")
     if program in ("scancel", "qdel", "bkill"):
-        return _named("job", program, rest, None)
+        return _named("job", program, rest, None, _SCANCEL)
     if program == "ray":
-        return _verb(rest, "ray", {"stop": TERM})
+        return _verb(rest, "ray", {"stop": TERM}, ("", ()))
     if program == "tmux":
-        return _verb(rest, "session", {"kill-session": 1, "kill-server": 1, "kill-window": 1, "kill-pane": 1})
+        verbs = dict.fromkeys(("kill-session", "kill-server", "kill-window", "kill-pane"), 1)
+        return _verb(rest, "session", verbs, _TMUX)
     if program == "nvidia-smi" and any(word.text in ("--gpu-reset", "-r") for word in rest):
-        return _named("gpu", "reset", rest, None)
+        return _named("gpu", "reset", rest, None, _SMI)
     return None
 
 
 def _verb(
     words: tuple[Word, ...],
     kind: str,
-    verbs: dict[str, int],
+    verbs: Mapping[str, int],
+    options: _Options,
     *,
     skip: tuple[str, ...] = (),
     name_first: bool = False,
 ) -> Stop | None:
     """Options may stand before the verb and behind it."""
     while words:
-        words = words[options_end((words[0], *words), _WITH_VALUE, _LONG) - 1 :]
+        words = words[options_end((words[0], *words), *options) - 1 :]
         if not words:
             return None
         text = words[0].text or ""
         if text in verbs:
-            return _named(kind, text, words[1:], verbs[text])
+            return _named(kind, text, words[1:], verbs[text], options)
         if name_first and len(words) == 2 and words[1].text in verbs:
-            return _named(kind, words[1].text, words[:1], verbs[words[1].text])
+            return _named(kind, words[1].text, words[:1], verbs[words[1].text], options)
         if text not in skip:
             return None
         words = words[1:]
     return None
 
 
-def _named(kind: str, verb: str, words: tuple[Word, ...], signal: int | None) -> Stop:
+def _named(kind: str, verb: str, words: tuple[Word, ...], signal: int | None, options: _Options) -> Stop:
     names: list[Word] = []
-    options: list[Word] = []
+    given: list[Word] = []
     while words:
-        end = options_end((words[0], *words), _WITH_VALUE, _LONG) - 1
-        options += words[:end]
+        end = options_end((words[0], *words), *options) - 1
+        given += words[:end]
         names += words[end : end + 1]
         words = words[end + 1 :]
-    chosen = option_value(tuple(options), ("-s", "--signal"))
+    chosen = option_value(tuple(given), ("-s", "--signal"))
     signal = signal if chosen is None else number_of(chosen)
     known = tuple(word.text for word in names if word.text is not None)
     return Stop(kind, verb, known, len(known) == len(names), signal)
