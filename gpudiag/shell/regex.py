@@ -56,11 +56,13 @@ def match(
     whole: bool = False,
     extended: bool = True,
     locale: str = "UTF-8",
+    libc: str | None = None,
 ) -> list[bool | None] | RegexError:
     """Says for each text whether the pattern is found in it; ``None`` where the library could not decide.
 
     ``whole`` is what ``pkill -x`` does: the pattern goes between ``^(`` and ``)$``. ``extended`` off is grep's own
-    dialect. ``locale`` is ``UTF-8`` or ``C``, where each byte is a character of its own.
+    dialect. ``locale`` is ``UTF-8`` or ``C``, where each byte is a character of its own. ``libc`` is the library that
+    the pattern was meant for, where that is known (``glibc 2.36``).
     """
     if len(pattern.encode("utf-8", "replace")) > _MAX_PATTERN:
         return RegexError(f"pattern longer than {_MAX_PATTERN} bytes", "unsafe")
@@ -72,6 +74,11 @@ def match(
     simple = plain.compiled(pattern, ignore_case=ignore_case, whole=whole) if extended else None
     if simple is not None and (locale != "C" or all(map(str.isascii, shown.texts))):
         hits: list[bool | None] = [simple(text) for text in shown.texts]
+    elif (libc or "glibc").partition(" ")[0] != (library() or "other").partition(" ")[0]:
+        # Another library than the host's reads operators, classes and mistakes in its own way.
+        return RegexError(
+            f"the host's C library is {libc or 'probably glibc'}, this one is {library() or 'not'}", "unsafe"
+        )
     else:
         answer = _run(f"^({pattern})$" if whole else pattern, shown.texts, ignore_case, extended, locale)
         if isinstance(answer, RegexError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudiag.shell.world import Candidate
 
-KILL, TERM, INT, QUIT, STOP = 9, 15, 2, 3, 19
+HUP, KILL, TERM, INT, QUIT, STOP = 1, 9, 15, 2, 3, 19
 _NAMES = [
     "HUP",
     "INT",

@@ -225,7 +225,7 @@ def _same(wanted: str, process: Candidate, flags: frozenset[str]) -> bool | None
 
 def _by_regex(pattern: str, request: _Request, world: World) -> list[bool | None] | RegexError:
     names = [full_name(process) for process in world.processes]
-    hits = match(pattern, [name or "" for name, _ in names], ignore_case="-I" in request.flags)
+    hits = match(pattern, [name or "" for name, _ in names], ignore_case="-I" in request.flags, libc=world.libc)
     if isinstance(hits, RegexError):
         return hits
     found: list[bool | None] = []

@@ -192,7 +192,7 @@ def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
 
 
 def _select(request: Request, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
-    matched = _pattern_verdicts(request, world.processes)
+    matched = _pattern_verdicts(request, world)
     if isinstance(matched, RegexError):
         if matched.kind == "invalid":
             return refused(
@@ -246,13 +246,15 @@ def _exit_code(request: Request, verdicts: tuple[Verdict, ...], world: World) ->
 # -- pattern ---------------------------------------------------------------------------------------------------
 
 
-def _pattern_verdicts(request: Request, processes: tuple[Candidate, ...]) -> list[Verdict] | RegexError:
+def _pattern_verdicts(request: Request, world: World) -> list[Verdict] | RegexError:
+    processes = world.processes
     if request.pattern is None:
         return [Verdict(process.pid, True, None, None, "no pattern: the other options decide") for process in processes]
     full = "-f" in request.flags
     texts = [cmdline_text(process) if full else comm_text(process) for process in processes]
     known = [text for text in texts if text is not None]
-    hits = match(request.pattern, known, ignore_case="-i" in request.flags, whole="-x" in request.flags)
+    flags = request.flags
+    hits = match(request.pattern, known, ignore_case="-i" in flags, whole="-x" in flags, libc=world.libc)
     if isinstance(hits, RegexError):
         return hits
     answers = iter(hits)

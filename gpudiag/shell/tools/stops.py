@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudiag.shell.lines import Word
-from gpudiag.shell.signals import KILL, TERM, number_of
+from gpudiag.shell.signals import HUP, KILL, TERM, number_of
 from gpudiag.shell.wrappers import option_value, options_end
 
 _ENGINES = ("docker", "podman", "nerdctl", "crictl")
@@ -61,8 +61,8 @@ def stop_of(words: Sequence[Word]) -> Stop | None:
     if program == "ray":
         return _verb(rest, "ray", {"stop": TERM}, ("", ()))
     if program == "tmux":
-        verbs = dict.fromkeys(("kill-session", "kill-server", "kill-window", "kill-pane"), 1)
-        return _verb(rest, "session", verbs, _TMUX)
+        verbs: tuple[str, ...] = ("kill-session", "kill-server", "kill-window", "kill-pane")
+        return _verb(rest, "session", dict.fromkeys(verbs, HUP), _TMUX)
     if program == "nvidia-smi" and any(word.text in ("--gpu-reset", "-r") for word in rest):
         return _named("gpu", "reset", rest, None, _SMI)
     return None
@@ -85,8 +85,9 @@ def _verb(
         text = words[0].text or ""
         if text in verbs:
             return _named(kind, text, words[1:], verbs[text], options)
-        if name_first and len(words) == 2 and words[1].text in verbs:
-            return _named(kind, words[1].text, words[:1], verbs[words[1].text], options)
+        last = words[-1].text or ""
+        if name_first and len(words) == 2 and last in verbs:
+            return _named(kind, last, words[:1], verbs[last], options)
         if text not in skip:
             return None
         words = words[1:]

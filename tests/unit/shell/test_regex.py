@@ -82,3 +82,11 @@ def test_each_byte_is_a_character_in_the_c_locale() -> None:
 
 def test_library_is_named() -> None:
     assert (library() or "glibc").startswith("glibc")
+
+
+def test_operators_are_not_judged_for_another_library() -> None:
+    assert match("vllm.entry", ["vllm.entry"], libc="musl 1.2.4") == [True], "the same in every dialect"
+    result = match("(a|b)+", ["a"], libc="musl 1.2.4")
+    assert isinstance(result, RegexError)
+    assert (result.kind, "musl 1.2.4" in result.message) == ("unsafe", True)
+    assert match("(a|b)+", ["a"], libc="glibc 2.17") == [True]
