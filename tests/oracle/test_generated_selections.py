@@ -65,11 +65,16 @@ def cases(
     for _ in range(number):
         specs = tables.table(source)
         commands = [make(source, specs) for _ in range(each)]
-        jobs.append({"spawn": specs, "run": [{"argv": command, "look": False} for command in commands]})
+        run = [{"argv": command, "look": False, "env": _locale(source)} for command in commands]
+        jobs.append({"spawn": specs, "run": run})
     for answer in play(jobs):
         world = world_of(answer)
         for result in answer["results"]:
             yield world, result["argv"], result
+
+
+def _locale(source: random.Random) -> dict[str, str]:
+    return {"LC_ALL": source.choice(("C.UTF-8", "C"))}
 
 
 def test_pgrep(capsys: pytest.CaptureFixture[str]) -> None:

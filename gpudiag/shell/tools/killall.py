@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -47,6 +48,7 @@ _LONG_TO_SHORT = {
     "--older-than": "-o",
     "--context": "-Z",
 }
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _NOT_EVALUATED = ("-i", "-n", "-o", "-y", "-Z")
 
 
@@ -214,7 +216,8 @@ def _same(wanted: str, process: Candidate, flags: frozenset[str]) -> bool | None
     if name is None or "/" in wanted:
         return None
     if "-I" in flags:
-        wanted, name = wanted.lower(), name.lower()
+        # strcasecmp compares bytes, so that only ASCII letters have a case.
+        wanted, name = (text.translate(_LOWER) for text in (wanted, name))
     if complete:
         return wanted == name
     if len(name.encode()) < COMM_BYTES:
@@ -225,9 +228,15 @@ def _same(wanted: str, process: Candidate, flags: frozenset[str]) -> bool | None
 
 def _by_regex(pattern: str, request: _Request, world: World) -> list[bool | None] | RegexError:
     names = [full_name(process) for process in world.processes]
-    hits = match(pattern, [name or "" for name, _ in names], ignore_case="-I" in request.flags, libc=world.libc)
+    texts = [name or "" for name, _ in names]
+    hits = match(pattern, texts, ignore_case="-I" in request.flags, libc=world.libc)
     if isinstance(hits, RegexError):
         return hits
+    if not pattern.isascii() or not all(map(str.isascii, texts)):
+        others = match(pattern, texts, ignore_case="-I" in request.flags, locale="C", libc=world.libc)
+        # Which locale the tool had is not recorded.
+        others = [None] * len(hits) if isinstance(others, RegexError) else others
+        hits = [hit if hit == other else None for hit, other in zip(hits, others, strict=True)]
     found: list[bool | None] = []
     for process, (name, complete), hit in zip(world.processes, names, hits, strict=True):
         skipped = _unreadable(process) or ("-e" in request.flags and not complete and process.comm is not None)

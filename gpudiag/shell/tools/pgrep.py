@@ -88,6 +88,7 @@ _MAY_BE_ABOVE = frozenset(
 )
 """Programs under which people and tools give commands."""
 _NUMBERS = ("-P", "-g", "-s")
+_LOCALE = "whether the pattern fits depends on the locale of the tool, which is not recorded"
 _EVERYWHERE = ("root", "daemon", "bin", "nobody")
 """Users that every Linux has."""
 _PASSING = frozenset("RSD")
@@ -257,7 +258,7 @@ def _pattern_verdicts(request: Request, world: World) -> list[Verdict] | RegexEr
     hits = match(request.pattern, known, ignore_case="-i" in flags, whole="-x" in flags, libc=world.libc)
     if isinstance(hits, RegexError):
         return hits
-    answers = iter(hits)
+    answers = iter(_in_any_locale(request, world, known, hits))
     verdicts: list[Verdict] = []
     for process, text in zip(processes, texts, strict=True):
         hit = None if text is None else next(answers)
@@ -265,11 +266,29 @@ def _pattern_verdicts(request: Request, world: World) -> list[Verdict] | RegexEr
     return verdicts
 
 
-def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit: bool | None) -> Verdict:
+def _in_any_locale(
+    request: Request, world: World, texts: list[str], hits: list[bool | None]
+) -> list[bool | str | None]:
+    """In the C locale, which a plain ssh command often has, each byte beyond ASCII is shown as ``?``."""
+    assert request.pattern is not None
+    found: list[bool | str | None] = list(hits)
+    if request.pattern.isascii() and all(map(str.isascii, texts)):
+        return found
+    flags = request.flags
+    shown = ["".join(char if char.isascii() else "?" * len(char.encode()) for char in text) for text in texts]
+    others = match(request.pattern, shown, ignore_case="-i" in flags, whole="-x" in flags, locale="C", libc=world.libc)
+    if isinstance(others, RegexError):
+        others = [None] * len(texts)
+    return [hit if hit == other else _LOCALE for hit, other in zip(found, others, strict=True)]
+
+
+def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit: bool | str | None) -> Verdict:
     full = "-f" in request.flags
     what = "command line" if full else f"comm (at most {COMM_BYTES} bytes)"
     if text is None:
         return Verdict(process.pid, None, None, None, f"its {what} is not recorded")
+    if isinstance(hit, str):
+        return Verdict(process.pid, None, None, None, hit, text)
     partial = cmdline_is_partial(process) if full else process.comm_cut
     depends_on_end = "-x" in request.flags or "$" in (request.pattern or "")
     if hit is None or (partial and (not hit or depends_on_end)):
