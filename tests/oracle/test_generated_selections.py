@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from gpudiag.shell.quoting import literal
 from gpudiag.shell.selection import Selection
 from gpudiag.shell.signals import fatal
-from gpudiag.shell.tools import killall, pgrep
+from gpudiag.shell.tools import fuser, killall, pgrep
 from gpudiag.shell.tools.common import all_of
 from gpudiag.shell.world import Caller, World
 from tests.oracle import tables
@@ -132,4 +133,45 @@ def test_killall(capsys: pytest.CaptureFixture[str]) -> None:
             continue  # names one process of each group only
         said = re.findall(r"\((\d+)\) with signal", result["out"] + result["err"])
         tally.compare(command, selection, {int(one) for one in said}, result["code"])
+    tally.check(capsys)
+
+
+FILES = tuple(f"/dev/shm/gpudiag-file{number}" for number in range(3))
+
+
+def _fuser_job(source: random.Random) -> dict[str, Any]:
+    specs: list[dict[str, Any]] = []
+    for _ in range(6):
+        held = source.sample(FILES, source.randrange(3))
+        # A program that was started anew: one that only changed its user hides its descriptors even from that user.
+        spec = {"exec": ["holder", "-c", "read x"], "uid": source.choice((0, 1)), "open": held}
+        specs.append({**spec, "state": source.choice((None, None, "stopped"))})
+    options = source.choice((["-k"], ["-k", "-TERM"], ["-KILL", "-k"], ["-ks"], ["-kv"], ["-k", "-INT"], ["-s"], []))
+    files = source.sample((*FILES, "/dev/shm/gpudiag-missing"), source.randrange(1, 4))
+    return {"spawn": specs, "run": [{"argv": ["fuser", *options, *files], "uid": source.choice((0, 0, 1))}]}
+
+
+def test_fuser(capsys: pytest.CaptureFixture[str]) -> None:
+    need("fuser")
+    tally = Tally("fuser -k")
+    source = random.Random(SEED + 4)
+    jobs = [_fuser_job(source) for _ in range(80 * SCALE)]
+    for job, answer in zip(jobs, play(jobs), strict=True):
+        result, uid = answer["results"][0], job["run"][0]["uid"]
+        held = {row["pid"]: frozenset[str]() for row in answer["table"]}
+        held |= {pid: frozenset(spec["open"]) for pid, spec in zip(answer["pids"], job["spawn"], strict=True)}
+        selection = fuser.select(
+            tuple(map(literal, result["argv"])), world_of(answer, held), Caller({0: "root", 1: "daemon"}[uid], uid)
+        )
+        said = {int(pid) for pid in re.findall(r"\d+", result["out"])} if "-s" not in result["argv"] else None
+        silent = any(word in result["argv"] for word in ("-s", "-ks"))
+        sure = {one.pid for one in selection.verdicts if one.selected}
+        tally.compare(result["argv"], selection, sure if silent or said is None else said, result["code"])
+        if fuser.kills(tuple(map(literal, result["argv"]))):
+            for process, verdict in zip(world_of(answer).processes, selection.verdicts, strict=True):
+                ends = all_of((verdict.selected, fatal(selection.signal, process)))
+                if ends is not None and ends != (process.pid not in result["alive"]):
+                    tally.wrong.append(f"{result['argv']}: {process.pid} ends: {ends}, alive {result['alive']}")
+    for path in FILES:
+        Path(path).unlink(missing_ok=True)
     tally.check(capsys)
