@@ -78,7 +78,7 @@ class Flow:
         )
         if ran.value is not False:
             self.remember(selection)
-            self.record(step, code if ran.value else None)
+            self.record(step, code if ran.value else None, rows)
             self.leave(step, ran, code, tool)
 
     def overtake(self, step: Step, ran: Ran, rows: tuple[CarrierReplay, ...]) -> None:
@@ -92,7 +92,9 @@ class Flow:
         because = f"it runs beside step {step.index + 1}, which may kill its shell"
         for number, one in enumerate(self.steps if ran.value is not False else ()):
             above = {carrier.index for carrier in chain(self.line, one.step)}
-            if one.step.beside and one.ran and not one.ran_proven and above & struck:
+            # A shell of its own beside the step was not among those that the tool was compared with.
+            reached = bool(above & struck) or (bool(rows) and not above <= {row.carrier.index for row in rows})
+            if one.step.beside and one.ran and not one.ran_proven and reached:
                 self.steps[number] = replace(one, ran=None, ran_because=because)
 
     # -- did it run ------------------------------------------------------------------------------------------
@@ -100,6 +102,8 @@ class Flow:
     def ran(self, step: Step) -> Ran:
         if step.host is not None and no_connection(self.observed.output, self.observed.exit_code):
             return Ran(False, True, "the ssh client did not reach the host")
+        if step.assigned is not None:
+            self.status[step.carrier] = 0 if step.assigned == "zero" else None
         verdicts = [self.killed(step), *(self.ended.get(scope) for scope in self.scopes(step))]
         verdicts.append(self.joined(step))
         if self.caught(step):
@@ -243,12 +247,21 @@ class Flow:
             if all_of((one.selected, one.permitted)) is not False and (ends is not False or waits):
                 self.hit.add(one.pid)
 
-    def record(self, step: Step, code: int | None) -> None:
-        """The exit code becomes that of all that is around the step."""
-        code = 0 if step.background and code is not None else code
+    def record(self, step: Step, code: int | None, rows: tuple[CarrierReplay, ...]) -> None:
+        """The exit code becomes that of all that is around the step, unless one of them dies on the way."""
+        struck = {row.carrier.index: row for row in rows if not row.execs}
+        self.note_conditions(step.groups, code)
         for one in chain(self.line, step):
             self.status[one.index] = code
-        for group in (*step.groups, *(group for one in chain(self.line, step) for group in one.groups)):
+            row = struck.get(one.index)
+            dies = None if row is None else all_of((row.matches, row.signal_fatal))
+            if row is not None and dies is not False:
+                signal = self.steps[-1].signal
+                code = 128 + signal if dies and signal is not None and code is not None else None
+            self.note_conditions(one.groups, code)
+
+    def note_conditions(self, groups: tuple[Group, ...], code: int | None) -> None:
+        for group in groups:
             if group.kind == "condition":
                 self.conditions[group.index] = code
 

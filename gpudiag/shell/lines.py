@@ -113,6 +113,8 @@ class Step:
     """``&`` stands behind it or behind what started its shell: what follows does not wait for it."""
     xargs: tuple[str, ...] | None = None
     """Options of the xargs that runs it."""
+    assigned: str | None = None
+    """A bare assignment stands before it: ``zero`` if it left exit code 0, ``unknown`` if it may have left any."""
 
 
 @dataclass(frozen=True)

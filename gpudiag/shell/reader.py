@@ -46,6 +46,7 @@ class Simple:
     negated: bool = False
     forked: bool = False
     background: bool = False
+    assigned: str | None = None
 
 
 @dataclass(frozen=True)
@@ -444,10 +445,23 @@ class _Reader:
                 text = self.word_reader().value(redirect.children[-1]).template
             for child in redirect.children:
                 if child.type == "heredoc_body":
-                    text = self.text(child)
+                    start = next((self.text(one) for one in redirect.children if one.type == "heredoc_start"), "")
+                    text = self.text(child) if set(start) & set("'\"\\") else self.expanded(self.text(child))
             if redirect.type == "file_redirect" and redirect.children[0].type == "<" and len(redirect.children) > 1:
                 file = self.word_reader().value(redirect.children[1]).text
         return text, file
+
+    def expanded(self, text: str) -> str:
+        """The shell fills in what stands in a here-document, unless its end mark is quoted: awk's ``$2`` too."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] is not None:
+                return found[1]
+            known = self.variables.get(found[2] or found[3] or "")
+            plain = known is not None and known.text is not None and self.budget.allows(len(known.text))
+            return known.text or "" if known is not None and plain else HOLE
+
+        return re.sub(r"\\([$`\\])|\$(?:(\w+)|\{(\w+)\}|\([^()]*\)|\{[^{}]*\})|`[^`]*`", value, text)
 
     # -- substitutions ---------------------------------------------------------------------------------------
 

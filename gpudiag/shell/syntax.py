@@ -151,9 +151,8 @@ class _Builder:
         around = () if inline is None else (*inline.groups, self.new_group(inline.connector))
         offset = self.group_count
         self.group_count += reading.groups
-        commands = [simple for simple in reading.commands if simple.words]
-        for number, simple in enumerate(commands):
-            if number == 0:
+        for number, simple in enumerate(_with_assignments(reading.commands)):
+            if number == 0 and simple.assigned is None:
                 simple = replace(simple, connector=None)
             if inline is not None:
                 simple = replace(simple, tail=False, branch=simple.branch or inline.branch)
@@ -335,6 +334,7 @@ class _Builder:
                 background=simple.background,
                 beside=place.beside,
                 xargs=xargs,
+                assigned=simple.assigned,
             )
         )
 
@@ -343,6 +343,21 @@ class _Builder:
         if place.parent is not None:
             return place.parent
         return self.add("none", None, None, place)
+
+
+def _with_assignments(commands: tuple[Simple, ...]) -> list[Simple]:
+    """The commands; a bare assignment is none, but the next one learns which exit code it left."""
+    found: list[Simple] = []
+    assigned: str | None = None
+    for simple in commands:
+        if simple.words:
+            found.append(replace(simple, assigned=assigned))
+            assigned = None
+        elif "$(" in simple.text or "`" in simple.text:
+            assigned = "unknown"
+        elif simple.connector != "&&":
+            assigned = "zero"
+    return found
 
 
 def _renumbered(group: Group, offset: int) -> Group:

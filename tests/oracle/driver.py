@@ -168,7 +168,7 @@ def start(command: dict[str, Any], argv: list[str], out: int, err: int) -> int:
         os._exit(127)
 
 
-def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
+def run(command: dict[str, Any], pids: list[int], before: set[int]) -> dict[str, Any]:
     argv = [filled(word, pids) for word in command["argv"]]
     texts_in = {key: filled(command[key], pids) for key in ("stdin", "script") if key in command}
     if "script" in texts_in:
@@ -179,8 +179,8 @@ def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
         status = wait(start({**command, **texts_in}, argv, out.fileno(), err.fileno()), reap=command.get("reap", False))
         took = time.monotonic() - began
         time.sleep(command.get("settle", 0))
+        alive = living(before) if command.get("look", True) else []
         texts = [os.pread(file.fileno(), 1 << 22, 0).decode("utf-8", "replace") for file in (out, err)]
-    alive = living() if command.get("look", True) else []
     return {
         **texts_in,
         "argv": argv,
@@ -192,12 +192,17 @@ def run(command: dict[str, Any], pids: list[int]) -> dict[str, Any]:
     }
 
 
-def living() -> list[int]:
-    """Who is left, once nobody is about to run or to die: a signalled process is runnable until it has died."""
-    end = time.monotonic() + 1
+def living(before: set[int]) -> list[int]:
+    """Who is left, once nobody is about to run or to die: a signalled process is runnable until it has died.
+
+    What the line left running in the background is waited for as well.
+    """
+    end = time.monotonic() + 2
     while True:
         rows = table()
-        if time.monotonic() > end or not any(row["state"] == "R" and row["pid"] != 1 for row in rows):
+        busy = [row for row in rows if row["pid"] != 1 and row["state"] != "Z" and row["pid"] not in before]
+        busy += [row for row in rows if row["pid"] != 1 and row["state"] == "R"]
+        if not busy or time.monotonic() > end:
             return [row["pid"] for row in rows if row["state"] in RUNNING]
         time.sleep(0.005)
 
@@ -235,7 +240,8 @@ def case(job: dict[str, Any]) -> dict[str, Any]:
             time.sleep(0.02)
         pids.append(spawn(spec))
     before = table()
-    results = [run(command, pids) for command in job["run"]]
+    there = {row["pid"] for row in before}
+    results = [run(command, pids, there) for command in job["run"]]
     os.kill(-1, signal.SIGKILL)
     try:
         while True:

@@ -76,8 +76,7 @@ def test_generated_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     for number, command in enumerate(commands):
         if "script" in command:
             command["argv"][1] = str(tmp_path / f"run{number}")
-        beside = " & " in " ".join([*command["argv"], command.get("script", ""), command.get("stdin", "")])
-        jobs.append({"spawn": SPAWN, "run": [{**command, "settle": 0.3 if beside else 0.01}]})
+        jobs.append({"spawn": SPAWN, "run": [command]})
     tally = Tally()
     for command, answer in zip(commands, play(jobs), strict=True):
         result, world = answer["results"][0], world_of(answer)

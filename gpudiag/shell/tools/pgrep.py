@@ -209,11 +209,12 @@ def _select(request: Request, world: World, caller: Caller, ancestors: frozenset
         because = f"the pattern was not evaluated: {matched.message}"
         return unknown(world, caller, because, signal=request.signal, pattern=request.pattern, against=request.against)
     verdicts = [
-        _narrow(verdict, process, request, caller, process.pid in ancestors)
-        for verdict, process in zip(matched, world.processes, strict=True)
+        _narrow(verdict, process, request, caller) for verdict, process in zip(matched, world.processes, strict=True)
     ]
     if "-v" in request.flags:
         verdicts = [replace(one, selected=None if one.selected is None else not one.selected) for one in verdicts]
+    if "-A" in request.flags:
+        verdicts = [_spare(one, process, ancestors) for one, process in zip(verdicts, world.processes, strict=True)]
     doubtful = _unknown_user(request, world, caller)
     if doubtful is not None:
         because = f"whether the host knows a user {doubtful} is not recorded; if not, the command is refused"
@@ -228,6 +229,15 @@ def _select(request: Request, world: World, caller: Caller, ancestors: frozenset
         pattern=request.pattern,
         against=request.against if request.pattern is not None else None,
     )
+
+
+def _spare(verdict: Verdict, process: Candidate, ancestors: frozenset[int]) -> Verdict:
+    """``-A``, which holds for ``-v`` too."""
+    if process.pid in ancestors or process.pid == 1:
+        return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
+    if verdict.selected and process.comm in _MAY_BE_ABOVE:
+        return replace(verdict, selected=None, because="-A spares it if it is an ancestor of the tool")
+    return verdict
 
 
 def _unknown_user(request: Request, world: World, caller: Caller) -> str | None:
@@ -300,12 +310,8 @@ def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit
 # -- the other options -----------------------------------------------------------------------------------------
 
 
-def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller, ancestor: bool) -> Verdict:
+def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller) -> Verdict:
     verdict = replace(verdict, permitted=permitted(caller, process))
-    if "-A" in request.flags and (ancestor or process.pid == 1):
-        return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
-    if "-A" in request.flags and verdict.selected and process.comm in _MAY_BE_ABOVE:
-        return replace(verdict, selected=None, because="-A spares it if it is an ancestor of the tool")
     for option, value in request.narrowing.items():
         meets = _meets(option, value, process)
         selected = all_of((verdict.selected, meets))

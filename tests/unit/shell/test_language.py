@@ -170,3 +170,11 @@ def test_what_others_are_told_to_stop_is_named_not_evaluated(text: str, stop: St
 )
 def test_what_runs(text: str, ran: list[bool | None]) -> None:
     assert [one.ran for one in run(text).steps] == ran
+
+
+@pytest.mark.parametrize(
+    ("mark", "expected"), [("'EOF'", "-h-"), ("EOF", "???")], ids=["quoted", "expanded by the outer shell"]
+)
+def test_here_document_is_expanded_unless_its_mark_is_quoted(mark: str, expected: str) -> None:
+    text = f"bash <<{mark}\nps -ef | grep VLLM | grep -v grep | awk '{{print $2}}' | xargs kill -9\nEOF\n"
+    assert hits(run(text)) == expected
