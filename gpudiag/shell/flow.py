@@ -67,6 +67,8 @@ class Flow:
         own_death = next((row for row in rows if row.matches and row.signal_fatal and row.death_seen), None)
         if ran.value and own_death is not None:
             ran = Ran(True, True, f"it killed what carries it: {own_death.death_how}")
+        if step.beside and step.fed_by is not None and ran.value and any(row.matches is not False for row in rows):
+            ran = Ran(None, False, "in the background, and its list names the shells of its own pipeline")
         code = self.exit_code(step, selection or looked, ran)
         self.overtake(step, ran, rows)
         self.rows.extend(rows)
@@ -84,11 +86,7 @@ class Flow:
     def overtake(self, step: Step, ran: Ran, rows: tuple[CarrierReplay, ...]) -> None:
         """What runs beside this step, in a copy of a shell that it may kill, may not have come that far."""
         # Where the shell has become the step's program, its copies still look like it.
-        struck = {
-            row.carrier.index
-            for row in rows
-            if (row.matches is not False or row.execs) and row.signal_fatal is not False
-        }
+        struck = {row.carrier.index for row in rows if row.matches is not False or row.execs}
         because = f"it runs beside step {step.index + 1}, which may kill its shell"
         for number, one in enumerate(self.steps if ran.value is not False else ()):
             above = {carrier.index for carrier in chain(self.line, one.step)}
@@ -106,6 +104,8 @@ class Flow:
             self.status[step.carrier] = 0 if step.assigned == "zero" else None
         verdicts = [self.killed(step), *(self.ended.get(scope) for scope in self.scopes(step))]
         verdicts.append(self.joined(step))
+        if step.beside and self.hunted(step):
+            verdicts.append(Ran(None, False, "it runs beside a step that may kill its shell"))
         if self.caught(step):
             verdicts.append(Ran(None, False, "a loop before it may not end"))
         worst = [one for one in verdicts if one is not None and one.value is False]
@@ -119,6 +119,13 @@ class Flow:
             found.append(("carrier", one.index))
             found.extend(("group", group.index) for group in reversed(one.groups))
         return found
+
+    def hunted(self, step: Step) -> bool:
+        """A step in the background may still be about to signal the copy of the shell that runs this one."""
+        above = {one.index for one in chain(self.line, step)}
+        rows = (row for row in self.rows if row.carrier.index in above and row.matches is not False)
+        causes = [self.steps[row.step] for row in rows]
+        return any(cause.step.beside and cause.ran is not False and cause.signal != 0 for cause in causes)
 
     def caught(self, step: Step) -> bool:
         """It stands behind a loop that its shell may never leave."""
