@@ -142,6 +142,9 @@ def signal_ends(line: Line, step: Step, carrier: Carrier, signal: int | None) ->
         return None
     if any(program_of(s) == "trap" for s in line.steps if s.carrier == carrier.index and s.index < step.index):
         return None
+    if signal in (INT, QUIT) and step.fed_by is not None:
+        # The list may name the xargs that is just starting; a child that dies of the interrupt takes the shell along.
+        return None
     if signal in (INT, QUIT):
         # bash waits for its child and goes on if that did not die of the signal itself; dash has no such rule for INT.
         if carrier.shell == "bash":

@@ -45,6 +45,24 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A compound command: what stands in it runs, or not, together."""
+
+    index: int
+    """Unique in the line."""
+    kind: str
+    """``list`` (``{ … }``), ``subshell`` (a process of its own: brackets, a part of a pipeline, something with ``&``),
+    ``function``, ``loop``, ``round`` (one pass through a loop), ``condition`` (of ``if``, ``while``, ``until``) or
+    ``body`` (what depends on a condition)."""
+    connector: str | None = None
+    """As in ``Step``."""
+    after: int | None = None
+    """Index of the condition on which it depends."""
+    wanted: bool = True
+    """It runs if that condition succeeded; if not, when the condition failed."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One command of the line, in the order in which a reader meets them."""
 
@@ -83,6 +101,20 @@ class Step:
     """Its standard output is the line's own: not piped, not redirected."""
     started_by: int = 0
     """Index of the innermost carrier above it: its sudo or timeout if it has one, else the same as ``carrier``."""
+    groups: tuple[Group, ...] = ()
+    """The compound commands around it inside its carrier, outermost first."""
+    negated: bool = False
+    """``!`` turns its exit code round."""
+    forked: bool = False
+    """A part of a pipeline, or followed by ``&``: ``exit`` or ``exec`` there does not end the carrier."""
+    background: bool = False
+    """``&`` stands behind it."""
+    beside: bool = False
+    """``&`` stands behind it or behind what started its shell: what follows does not wait for it."""
+    xargs: tuple[str, ...] | None = None
+    """Options of the xargs that runs it."""
+    assigned: str | None = None
+    """A bare assignment stands before it: ``zero`` if it left exit code 0, ``unknown`` if it may have left any."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +148,8 @@ class Carrier:
     """The command that started it stands in a condition or loop body."""
     stops_on_error: bool = False
     """Started with ``-e``."""
+    groups: tuple[Group, ...] = ()
+    """The compound commands around the command that started it, inside the parent."""
 
 
 @dataclass(frozen=True)

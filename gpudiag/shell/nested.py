@@ -54,6 +54,10 @@ def nested(words: tuple[Word, ...], stdin_text: str | None, stdin_file: str | No
         return _runuser(words)
     if program in _ENGINES or program in ("kubectl", "oc"):
         return _container(program, words)
+    if program == "srun":
+        return _srun(words)
+    if program in ("ansible", "pdsh", "clush", "dsh"):
+        return _many_hosts(program, words)
     if program == "eval" and len(words) > 1:
         return Nested("eval", None, join(words[1:]), None)
     if program in ("source", ".") and len(words) > 1:
@@ -139,7 +143,7 @@ def _option_word(options: tuple[Word, ...], names: tuple[str, ...]) -> Word | No
     """Like ``option_value``, but keeps the unknown pieces; also finds the letter at the end of a bundle."""
     for position, word in enumerate(options[:-1]):
         bundled = word.template.startswith("-") and not word.template.startswith("--") and word.template.endswith("c")
-        if word.template in names or bundled:
+        if word.template in names or (bundled and "-c" in names):
             return options[position + 1]
     for word in options:
         if word.template.startswith("--command="):
@@ -171,3 +175,39 @@ def _container(program: str, words: tuple[Word, ...]) -> Nested | None:
         command = command if dashes is None else command[dashes + 1 :]
     user = option_value(rest[1:end], ("-u", "--user")) if program in ("docker", "podman", "nerdctl") else None
     return Nested("client", None, None, None, words=command, client="client", container=name, user=user)
+
+
+_SRUN_WITH_VALUE = "ApqtnNcwxJoeiDMGCLdEgPrBmST"
+_SRUN_LONG = (
+    "jobid", "nodelist", "nodes", "ntasks", "partition", "time", "account", "qos", "cpus-per-task", "job-name",
+    "output", "error", "gres", "chdir", "mem", "exclude", "reservation",
+)  # fmt: skip
+
+
+def _srun(words: tuple[Word, ...]) -> Nested | None:
+    """Executes the command on the nodes of a job; which processes a step may see there is not recorded."""
+    end = options_end(words, _SRUN_WITH_VALUE, _SRUN_LONG)
+    command = words[end:]
+    return Nested("client", None, None, None, words=command, client="client", container="srun") if command else None
+
+
+def _many_hosts(program: str, words: tuple[Word, ...]) -> Nested | None:
+    """Tools that give one command to a shell on each of many hosts."""
+    if program == "ansible":
+        host = words[1].text or words[1].raw if len(words) > 1 else None
+        text = _option_word(words[2:], ("-a", "--args"))
+        module = option_value(words[2:], ("-m", "--module-name"))
+        if host is None or text is None:
+            return None
+        if module in (None, "command", "ansible.builtin.command"):
+            parts = tuple(literal(part) for part in text.template.split())
+            return Nested("client", None, None, None, words=parts, client="client", host=host)
+        cmdline = join((literal("/bin/sh"), literal("-c"), text))
+        return Nested("sh -c", None, text, cmdline, client="client", host=host)
+    end = options_end(words, "wxglfRtu" if program == "pdsh" else "wxglfotu", ())
+    host = option_value(words[1:end], ("-w", "-g", "-m"))
+    if not words[end:]:
+        return None
+    text = join(words[end:])
+    cmdline = join((literal("bash"), literal("-c"), text))
+    return Nested("ssh", None, text, cmdline, client="client", host=host or "many hosts")

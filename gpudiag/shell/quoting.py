@@ -38,7 +38,7 @@ def hole_parts(template: str) -> list[str]:
 
 def as_procps(cmdline: str) -> str:
     """A command line the way ps and pgrep show it: a newline is a space, other control characters are ``?``."""
-    return _CONTROL.sub("?", cmdline.replace("\n", " ")).rstrip(" ")
+    return _CONTROL.sub("?", cmdline.replace("\n", " "))
 
 
 def literal(text: str, raw: str | None = None) -> Word:

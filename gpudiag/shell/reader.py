@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from gpudiag.shell.lines import HOLE, Substitution, Word
+from gpudiag.shell.lines import HOLE, Group, Substitution, Word
 from gpudiag.shell.quoting import literal
 from gpudiag.shell.tree import parse, refuse, text_of
 from gpudiag.shell.words import Budget, WordReader, first_program
@@ -42,12 +42,19 @@ class Simple:
     stdin_text: str | None = None
     """A here-document or here-string."""
     stdin_file: str | None = None
+    groups: tuple[Group, ...] = ()
+    negated: bool = False
+    forked: bool = False
+    background: bool = False
+    assigned: str | None = None
 
 
 @dataclass(frozen=True)
 class Reading:
     commands: tuple[Simple, ...]
     not_understood: tuple[str, ...]
+    groups: int = 0
+    """How many compound commands there are; their indexes are below that."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,11 @@ class _Context:
     """Its output goes into a pipe."""
     nested: bool = False
     """Inside a group, a loop or a function: never the place where a shell replaces itself."""
-    background: bool = False
     fed_by: Substitution | None = None
+    read_loop: bool = False
+    """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
     text: str | None = None
+    groups: tuple[Group, ...] = ()
     depth: int = 0
 
 
@@ -87,12 +96,13 @@ class _Reader:
         self.calling: list[str] = []
         self.commands: list[Simple] = []
         self.notes: list[str] = []
+        self.group_count = 0
 
     def run(self) -> Reading:
         if self.added is not None:
             self.note(f"the text breaks off; read as if {self.added} followed")
         self.walk(self.root, _Context())
-        return Reading(tuple(_mark_tail(self.commands)), tuple(self.notes))
+        return Reading(tuple(_mark_tail(self.commands)), tuple(self.notes), self.group_count)
 
     def note(self, text: str) -> None:
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
@@ -128,9 +138,27 @@ class _Reader:
             handler(node, context)
 
     def group(self, node: Node, context: _Context) -> None:
+        if node.type in ("program", "list", "do_group"):
+            self.sequence(node, replace(context, nested=context.nested or node.type == "do_group"))
+            return
+        if node.type == "negated_command":
+            start = len(self.commands)
+            self.sequence(node, replace(context, nested=True))
+            for simple in self.commands[start:][-1:]:
+                self.commands[-1] = replace(simple, negated=not simple.negated)
+            return
         uncertain = context.branch or node.type.endswith(("clause", "item"))
-        nested = context.nested or node.type not in ("program", "list")
-        self.sequence(node, replace(context, nested=nested, branch=uncertain))
+        kind = "subshell" if node.type == "subshell" else "list"
+        self.sequence(node, replace(self.enter(context, kind), branch=uncertain))
+
+    def enter(self, context: _Context, kind: str, after: Group | None = None, *, wanted: bool = True) -> _Context:
+        """The surroundings inside a compound command."""
+        group = self.new_group(kind, context.connector, after, wanted=wanted)
+        return replace(context, connector=None, nested=True, groups=(*context.groups, group))
+
+    def new_group(self, kind: str, connector: str | None, after: Group | None = None, *, wanted: bool = True) -> Group:
+        self.group_count += 1
+        return Group(self.group_count - 1, kind, connector, None if after is None else after.index, wanted)
 
     def broken(self, node: Node, context: _Context) -> None:
         self.note(f"syntax not understood near: {self.text(node)[:80].strip()}")
@@ -159,11 +187,16 @@ class _Reader:
                     started = True
                     connector = context.connector
                     if child.next_sibling is not None and child.next_sibling.type == "&":
-                        self.detach(before)
+                        self.detach(before, len(context.groups))
 
-    def detach(self, start: int) -> None:
+    def detach(self, start: int, depth: int) -> None:
         """A statement with ``&`` behind it: the shell forks for it, so it never replaces itself."""
-        self.commands[start:] = [replace(simple, tail=False) for simple in self.commands[start:]]
+        first = self.commands[start]
+        connector = first.groups[depth].connector if len(first.groups) > depth else first.connector
+        around = self.new_group("subshell", connector)
+        for number, simple in enumerate(self.commands[start:], start):
+            groups = (*simple.groups[:depth], around, *simple.groups[depth:])
+            self.commands[number] = replace(simple, tail=False, background=True, groups=groups, forked=True)
 
     def redirected(self, node: Node, context: _Context) -> None:
         redirects = tuple(child for child in node.children if child.type in _REDIRECTS)
@@ -217,6 +250,8 @@ class _Reader:
             if number > 0 and element.type not in ("command", "redirected_statement"):
                 feed = self.feed(node.start_byte, elements[:number])
             own = replace(piped, connector=first_connector, captured=not last or context.captured, fed_by=feed)
+            if element.type not in ("command", "redirected_statement"):
+                own = self.enter(own, "subshell")
             self.walk(element, replace(own, redirects=context.redirects if last else ()))
             first_connector = "|"
 
@@ -245,25 +280,71 @@ class _Reader:
                 items.extend(self.word_reader().words(child))
         if body is None or name is None:
             return
-        inner = replace(context, nested=True)
-        for number, item in enumerate(items or [Word(None, "", template=HOLE)]):
+        inner = self.enter(context, "loop")
+        for item in items or [Word(None, "", template=HOLE)]:
             self.variables[name] = item
-            self.walk(body, inner if number == 0 else replace(inner, connector=";"))
+            self.walk(body, self.enter(inner, "round"))
         self.variables.pop(name, None)
 
     def branches(self, node: Node, context: _Context) -> None:
-        """``if``, ``while``, ``case``: the first condition runs, everything else may or may not."""
+        """``if``, ``while``, ``until``: the condition runs, the rest depends on it. ``case``: anything may run."""
         before = dict(self.variables)
-        first = node.type in ("if_statement", "while_statement")
-        connector = context.connector
-        for child in node.children:
-            if child.type in ("then", "do", "do_group"):
-                first = False
-            if child.is_named and child.type not in ("comment", "variable_name", "word"):
-                start = len(self.commands)
-                self.walk(child, replace(context, nested=True, branch=context.branch or not first, connector=connector))
-                connector = ";" if len(self.commands) > start else connector
+        if self.reads_list(node, context):
+            inner = replace(self.enter(context, "list"), branch=True, read_loop=True)
+            for child in node.children:
+                if child.is_named and child.type != "comment":
+                    self.walk(child, inner)
+        elif node.type in ("if_statement", "while_statement"):
+            self.conditional(node, self.enter(context, "list"))
+        else:
+            inner = replace(self.enter(context, "list"), branch=True)
+            for child in node.children:
+                if child.is_named and child.type not in ("comment", "variable_name", "word"):
+                    self.walk(child, replace(inner, connector=";"))
         self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
+
+    def reads_list(self, node: Node, context: _Context) -> bool:
+        """``while read p``, fed by a list of PIDs."""
+        condition = next((child for child in node.children if child.type == "command"), None)
+        return (
+            node.type == "while_statement"
+            and context.fed_by is not None
+            and condition is not None
+            and (first_program(self.words_of(condition)) == "read")
+        )
+
+    def conditional(self, node: Node, context: _Context) -> None:
+        """The parts of an ``if`` or of a loop with a condition, one after the other."""
+        wanted = node.children[0].type != "until"
+        condition = self.enter(context, "condition")
+        inside = condition
+        for child in node.children:
+            if child.type == "then":
+                inside = self.enter(context, "body", condition.groups[-1])
+            elif child.type == "do_group":
+                self.sequence(child, self.enter(context, "loop", condition.groups[-1], wanted=wanted))
+            elif child.type in ("elif_clause", "else_clause"):
+                otherwise = self.enter(context, "body", condition.groups[-1], wanted=False)
+                if child.type == "elif_clause":
+                    # Later clauses hang beside this one in the tree, and depend on its condition as well.
+                    condition = self.enter(otherwise, "condition")
+                    self.clause(child, condition, otherwise)
+                else:
+                    self.sequence(child, otherwise)
+            elif child.is_named and child.type != "comment":
+                start = len(self.commands)
+                self.walk(child, inside)
+                if len(self.commands) > start:
+                    inside = replace(inside, connector=";")
+
+    def clause(self, node: Node, condition: _Context, context: _Context) -> None:
+        inside = condition
+        for child in node.children:
+            if child.type == "then":
+                inside = self.enter(context, "body", condition.groups[-1])
+            elif child.is_named and child.type != "comment":
+                self.walk(child, inside)
+                inside = replace(inside, connector=";")
 
     def define(self, node: Node, _context: _Context) -> None:
         names = [child for child in node.children if child.type == "word"]
@@ -304,7 +385,7 @@ class _Reader:
 
     def call(self, name: str, words: tuple[Word, ...], context: _Context) -> None:
         with self.arguments(name, words):
-            self.walk(self.functions[name], replace(context, nested=True, text=None))
+            self.walk(self.functions[name], replace(self.enter(context, "function"), text=None))
 
     @contextmanager
     def arguments(self, name: str, words: tuple[Word, ...]) -> Generator[None]:
@@ -339,11 +420,13 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=context.branch,
+                branch=context.branch and not (context.read_loop and fed_by is not None),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
                 stdin_text=stdin_text,
                 stdin_file=stdin_file,
+                groups=context.groups,
+                forked=context.piped,
             )
         )
 
@@ -362,10 +445,23 @@ class _Reader:
                 text = self.word_reader().value(redirect.children[-1]).template
             for child in redirect.children:
                 if child.type == "heredoc_body":
-                    text = self.text(child)
+                    start = next((self.text(one) for one in redirect.children if one.type == "heredoc_start"), "")
+                    text = self.text(child) if set(start) & set("'\"\\") else self.expanded(self.text(child))
             if redirect.type == "file_redirect" and redirect.children[0].type == "<" and len(redirect.children) > 1:
                 file = self.word_reader().value(redirect.children[1]).text
         return text, file
+
+    def expanded(self, text: str) -> str:
+        """The shell fills in what stands in a here-document, unless its end mark is quoted: awk's ``$2`` too."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] is not None:
+                return found[1]
+            known = self.variables.get(found[2] or found[3] or "")
+            plain = known is not None and known.text is not None and self.budget.allows(len(known.text))
+            return known.text or "" if known is not None and plain else HOLE
+
+        return re.sub(r"\\([$`\\])|\$(?:(\w+)|\{(\w+)\}|\([^()]*\)|\{[^{}]*\})|`[^`]*`", value, text)
 
     # -- substitutions ---------------------------------------------------------------------------------------
 

@@ -5,54 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from gpudiag.shell.carriers import Standin, above, chain, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.carriers import Standin, above, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.flow import Flow
 from gpudiag.shell.lines import Carrier, Line, Step
-from gpudiag.shell.observed import Death, Observed, death, no_connection, printed, printed_status
+from gpudiag.shell.observed import Death, Observed, death
+from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
-from gpudiag.shell.tools.common import any_of, verdicts_for_all
+from gpudiag.shell.tools.common import all_of, any_of, verdicts_for_all
 from gpudiag.shell.world import Caller, World
 
 __all__ = ["CarrierReplay", "Observed", "Replay", "StepReplay", "replay"]
 
 _SEARCHES = frozenset({"pgrep", "ps", "pidof", None})
-_ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
-
-
-@dataclass(frozen=True)
-class StepReplay:
-    """One step: what it would hit, and whether it ran."""
-
-    step: Step
-    tool: str | None
-    """``pkill``, ``killall``, ``kill`` or ``fuser``; ``None`` for a step that kills nothing."""
-    signal: int | None
-    selection: Selection | None
-    ran: bool | None
-    ran_proven: bool
-    """``ran`` follows from what was observed, not only from the rules of the shell."""
-    ran_because: str
-    list_from: str | None
-    """Program that supplied the PIDs: ``nvidia-smi``, ``pgrep`` …"""
-    exit_code: int | None
-    """As recorded where an ``echo $?`` or the line's own exit code shows it, else predicted."""
-
-
-@dataclass(frozen=True)
-class CarrierReplay:
-    """One killing step against one process that carries the line."""
-
-    carrier: Carrier
-    step: int
-    matches: bool | None
-    execs: bool | None
-    """The shell replaces itself by the step's program, so that there is nothing left to hit."""
-    signal_fatal: bool | None
-    later_steps: tuple[int, ...]
-    death_seen: bool | None
-    death_how: str | None
-    because: str
 
 
 @dataclass(frozen=True)
@@ -66,11 +32,12 @@ class Replay:
 
 def replay(line: Line, world: World, caller: Caller, observed: Observed) -> Replay:
     """What each step of the line does to the recorded processes, and to the line itself."""
-    flow = _Flow(line, observed)
+    flow = Flow(line, observed, world)
     for step in line.steps:
         tool = tool_of(step)
         selection, rows = (None, ()) if tool is None else _pick(line, step, tool, world, caller, observed)
-        flow.add(step, tool, selection, rows)
+        looked = _pick(line, step, "pgrep", world, caller, observed)[0] if program_of(step) == "pgrep" else None
+        flow.add(step, tool, selection, rows, looked)
     return Replay(line, tuple(flow.steps), tuple(flow.rows))
 
 
@@ -105,7 +72,8 @@ def _pick(
     own = tuple(candidate for one in extra for candidate in one.candidates)
     recorded = () if step.container is not None else world.processes
     whole = replace(world, processes=recorded + own)
-    selection = _run_tool(tool, step, whole, who, frozenset(candidate.pid for candidate in own))
+    selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own))
+    selection = _without_doubtful_carriers(step, selection, extra)
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
     verdicts = tuple(verdict for verdict in selection.verdicts if verdict.pid > 0)
     if step.container is not None:
@@ -116,13 +84,61 @@ def _pick(
     return replace(selection, verdicts=verdicts), rows
 
 
-def _run_tool(tool: str, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
+def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Standin]) -> Selection:
+    """A carrier that may not look like that, or may have gone already, proves no success and no newest match."""
+    by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
+    doubtful: set[int] = set()
+    for one in extra:
+        answers = {by_pid[candidate.pid].selected for candidate in one.candidates}
+        if answers != {False} and (len(answers) > 1 or step.beside):
+            doubtful.update(candidate.pid for candidate in one.candidates)
+    if not doubtful:
+        return selection
+    picks_one = any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
+    verdicts = selection.verdicts
+    if picks_one:
+        because = "which of the matches is the newest or oldest is not known"
+        verdicts = tuple(replace(one, selected=None, because=because) for one in verdicts)
+    others = any_of(all_of((v.selected, v.permitted)) for v in verdicts if v.pid not in doubtful)
+    return replace(selection, verdicts=verdicts, exit_code=selection.exit_code if others else None)
+
+
+def _expands_braces(step: Step) -> bool:
+    return any("{" not in word.template and re.search(r"(?<!\$)\{[^}]*(?:,|\.\.)", word.raw) for word in step.words)
+
+
+def _shells(line: Line, step: Step) -> tuple[str, ...]:
+    """The shells that may read the step, as far as they differ here: ``bash`` stands for zsh as well."""
+    carrier = line.carriers[step.carrier]
+    if carrier.shell == "dash":
+        return ("dash",)
+    # What people type at a prompt is read by bash or zsh; `sh` is dash on some systems and bash on others.
+    return ("bash",) if carrier.kind in ("prompt", "none") or carrier.shell is not None else ("bash", "dash")
+
+
+def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:
+    """Which kill the step runs: the built-in of its shell, or the program behind a wrapper or a path."""
+    path = "/" in (step.words[0].text or "")
+    carrier = line.carriers[step.carrier]
+    outside = [name for name in step.wrappers if name not in ("command", "builtin", "time")]
+    if path or outside or step.xargs is not None or carrier.kind in ("none", "client"):
+        return ("program",)
+    return _shells(line, step)
+
+
+def _run_tool(tool: str, line: Line, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
+    if _expands_braces(step) and "dash" in _shells(line, step):
+        because = "braces become several words under bash, not under dash: which shell this is is not known"
+        if line.carriers[step.carrier].shell == "dash":
+            because = "dash leaves braces as they stand; what the tool makes of them is not evaluated"
+        return Selection(verdicts_for_all(world, caller, because), None, understood=False)
     if tool == "kill":
-        return kill.select(step.words, step.fed_by, world, caller, ancestors)
+        dialects = kill_dialects(line, step)
+        return kill.select(step.words, step.fed_by, world, caller, ancestors, dialects, step.xargs)
     if step.fed_by is not None:
         because = "its arguments come from a pipeline"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
-    if tool == "pkill":
+    if tool in ("pkill", "pgrep"):
         return pgrep.select(step.words, world, caller, ancestors)
     return (killall if tool == "killall" else fuser).select(step.words, world, caller)
 
@@ -168,155 +184,3 @@ def _because(found: list[Verdict], matches: bool | None) -> str:
     if matches is None and len(found) > 1:
         return "depends on which shell it is"
     return found[0].because if found else "not among the processes that the tool looks at"
-
-
-# -- flow ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Ran:
-    value: bool | None
-    proven: bool
-    because: str
-
-
-class _Flow:
-    """Walks the steps in order and keeps what each carrier's shell knows at that point."""
-
-    def __init__(self, line: Line, observed: Observed) -> None:
-        self.line = line
-        self.observed = observed
-        self.steps: list[StepReplay] = []
-        self.rows: list[CarrierReplay] = []
-        self.status: dict[int, int | None] = {}
-        self.ended: dict[int, _Ran] = {}
-        """Shells that ran ``exit`` or ``exec``, or stopped at an error."""
-        self.strict = {one.index for one in line.carriers if one.stops_on_error}
-        self.entered: dict[int, _Ran] = {}
-
-    def add(self, step: Step, tool: str | None, selection: Selection | None, rows: tuple[CarrierReplay, ...]) -> None:
-        ran = self.seen(step, self.ran(step))
-        if ran.value is False:
-            rows = tuple(replace(row, death_seen=None, death_how=None) if row.death_seen else row for row in rows)
-        own_death = next((row for row in rows if row.matches and row.signal_fatal and row.death_seen), None)
-        if ran.value and own_death is not None:
-            ran = _Ran(True, True, f"it killed what carries it: {own_death.death_how}")
-        code = self.exit_code(step, selection, ran)
-        self.rows.extend(rows)
-        source = step.pid_source if tool == "kill" else None
-        signal = None if selection is None else selection.signal
-        self.steps.append(StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code))
-        if ran.value is not False:
-            for one in chain(self.line, step):
-                self.status[one.index] = code if ran.value else None
-            self.leave(step, ran, code, tool)
-
-    # -- did it run ------------------------------------------------------------------------------------------
-
-    def ran(self, step: Step) -> _Ran:
-        if step.host is not None and no_connection(self.observed.output, self.observed.exit_code):
-            return _Ran(False, True, "the ssh client did not reach the host")
-        verdicts = [self.killed(step), *(self.ended.get(one.index) for one in chain(self.line, step))]
-        verdicts.append(self.joined(step))
-        worst = [one for one in verdicts if one is not None and one.value is False]
-        worst += [one for one in verdicts if one is not None and one.value is None]
-        return worst[0] if worst else _Ran(True, False, "no step before it could stop it")
-
-    def killed(self, step: Step) -> _Ran | None:
-        """Whether a shell that still had to start this step was killed before."""
-        doubtful: _Ran | None = None
-        for row in self.rows:
-            if step.index not in row.later_steps or row.death_seen is False:
-                continue
-            cause = self.steps[row.step]
-            if cause.ran is False or row.execs or row.matches is False or row.signal_fatal is False:
-                continue
-            name = f"step {row.step + 1} ({cause.tool})"
-            shell = f"the shell that runs the line ({row.carrier.kind})"
-            sure = row.matches and row.execs is False and row.signal_fatal and cause.ran
-            if sure and step.connector != "&":
-                proof = f": {row.death_how}" if row.death_seen else ""
-                return _Ran(False, bool(row.death_seen), f"{name} matched {shell} and killed it{proof}")
-            doubtful = doubtful or _Ran(None, False, f"{name} may have killed {shell}")
-        return doubtful
-
-    def joined(self, step: Step) -> _Ran | None:
-        """``&&`` and ``||``, on this step and on every shell above it."""
-        for one in reversed(chain(self.line, step)):
-            if one.index not in self.entered and one.parent is not None:
-                self.entered[one.index] = self.by_connector(one.connector, one.branch, one.parent)
-            entered = self.entered.get(one.index)
-            if entered is not None and entered.value is not True:
-                return entered
-        return self.by_connector(step.connector, step.branch, step.carrier)
-
-    def by_connector(self, connector: str | None, branch: bool, carrier: int) -> _Ran:
-        if branch:
-            return _Ran(None, False, "it stands in a condition or a loop")
-        if connector not in ("&&", "||"):
-            return _Ran(True, False, "no step before it could stop it")
-        status = self.status.get(carrier)
-        if status is None:
-            return _Ran(None, False, f"it depends, by {connector}, on an exit code that is not known")
-        goes = (status == 0) == (connector == "&&")
-        return _Ran(goes, False, f"the exit code before {connector} is {status}")
-
-    def seen(self, step: Step, ran: _Ran) -> _Ran:
-        """Corrects the prediction by what the step printed, and by an end that only a whole run has."""
-        if printed(step, self.observed.output):
-            return _Ran(True, True, "its text is in the output")
-        if ran.value and self.ran_through() and step.connector in (None, ";") and not step.branch:
-            return _Ran(True, True, f"the line ended by itself with exit code {self.observed.exit_code}")
-        return ran
-
-    def ran_through(self) -> bool:
-        code = self.observed.exit_code
-        return code is not None and 0 <= code < 126 and not self.ended and not self.strict
-
-    # -- what it leaves behind -------------------------------------------------------------------------------
-
-    def exit_code(self, step: Step, selection: Selection | None, ran: _Ran) -> int | None:
-        shown = self.shown_code(step)
-        if shown is not None and ran.value is not False:
-            return shown
-        program = program_of(step)
-        if selection is not None:
-            return selection.exit_code
-        if program in _ALWAYS_ZERO:
-            return 0
-        return 1 if program == "false" else None
-
-    def shown_code(self, step: Step) -> int | None:
-        """The code that the next step printed, or that of the whole line for its last step."""
-        following = self.line.steps[step.index + 1] if step.index + 1 < len(self.line.steps) else None
-        if following is not None and following.carrier == step.carrier and following.connector in (";", "&&", "||"):
-            return printed_status(following, self.observed.output)
-        carriers = chain(self.line, step)
-        passes = step.tail and all(one.tail or one.parent is None for one in carriers)
-        code = self.observed.exit_code
-        return code if passes and following is None and code is not None and 0 <= code < 126 else None
-
-    def leave(self, step: Step, ran: _Ran, code: int | None, tool: str | None) -> None:
-        """``exit``, ``exec`` and ``set -e`` end the shell."""
-        program = program_of(step)
-        carrier = step.carrier
-        if program == "set" and any(w.text == "errexit" or _sets_e(w.text or "") for w in step.words[1:]):
-            self.strict.add(carrier)
-        if program == "exit" or "exec" in step.wrappers:
-            word = "exit" if program == "exit" else "exec"
-            value = False if ran.value else None
-            self.ended[carrier] = _Ran(value, False, f"the shell ends at step {step.index + 1} ({word})")
-        elif carrier in self.strict and not self.checked(step) and (code or (code is None and tool is not None)):
-            value = False if code and ran.value else None
-            because = f"set -e: the shell ends if step {step.index + 1} fails"
-            self.ended[carrier] = _Ran(value, False, because)
-
-    def checked(self, step: Step) -> bool:
-        """Its exit code is looked at by ``&&``, ``||`` or a condition, which ``set -e`` lets pass."""
-        following = self.line.steps[step.index + 1] if step.index + 1 < len(self.line.steps) else None
-        looked_at = following is not None and following.connector in ("&&", "||", "|")
-        return looked_at and following is not None and following.carrier == step.carrier
-
-
-def _sets_e(text: str) -> bool:
-    return text.startswith("-") and not text.startswith("--") and "e" in text

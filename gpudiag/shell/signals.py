@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudiag.shell.world import Candidate
 
-KILL, TERM, INT, QUIT, STOP = 9, 15, 2, 3, 19
+HUP, KILL, TERM, INT, QUIT, STOP = 1, 9, 15, 2, 3, 19
 _NAMES = [
     "HUP",
     "INT",
@@ -39,6 +39,7 @@ _NAMES = [
     "SYS",
 ]
 NUMBERS: dict[str, int] = {name: number for number, name in enumerate(_NAMES, 1)} | {"IOT": 6, "POLL": 29, "CLD": 17}
+_INIT = 1
 _REAL_TIME_MIN, _REAL_TIME_MAX = 34, 64
 _HARMLESS = frozenset({0, 17, 18, 23, 28})
 """No default action, or to go on."""
@@ -68,8 +69,14 @@ def fatal(signal: int | None, process: Candidate) -> bool | None:
         return False
     if signal is None:
         return None
+    if process.pid == _INIT and (signal == KILL or process.sig_caught is not None):
+        # The kernel drops what the first process of a PID namespace has no handler for.
+        return None if signal != KILL and process.sig_caught and process.sig_caught & 1 << (signal - 1) else False
     if signal == KILL:
         return True
+    if process.state in ("T", "t"):
+        # A stopped process takes it when it is continued, not before.
+        return False
     if not ends_by_default(signal):
         return False
     bit = 1 << (signal - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
-from gpudiag.shell.lines import Carrier, Line, Step, Substitution, Word
+from gpudiag.shell.lines import Carrier, Group, Line, Step, Substitution, Word
 from gpudiag.shell.nested import Nested, nested
 from gpudiag.shell.quoting import as_procps, has_holes, join, literal, sanitise, show_holes
 from gpudiag.shell.reader import Simple, read
@@ -91,6 +91,7 @@ class _Place:
     shown_user: str | None
     container: str | None = None
     depth: int = 0
+    beside: bool = False
 
 
 def _argument_words(text: str, argv: tuple[str, ...] | None) -> tuple[Word, ...]:
@@ -112,6 +113,7 @@ class _Builder:
         self.carriers: list[Carrier] = []
         self.notes: list[str] = []
         self.text_left = _MAX_TEXT_READ
+        self.group_count = 0
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -146,13 +148,20 @@ class _Builder:
         reading = read(text.template, outer, variables)
         for note in reading.not_understood:
             self.note(note)
-        commands = [simple for simple in reading.commands if simple.words]
-        for number, simple in enumerate(commands):
-            if number == 0:
-                simple = replace(simple, connector=inline.connector if inline else None)
+        around = () if inline is None else (*inline.groups, self.new_group(inline.connector))
+        offset = self.group_count
+        self.group_count += reading.groups
+        for number, simple in enumerate(_with_assignments(reading.commands)):
+            if number == 0 and simple.assigned is None:
+                simple = replace(simple, connector=None)
             if inline is not None:
                 simple = replace(simple, tail=False, branch=simple.branch or inline.branch)
-            self.simple(simple, replace(place, depth=place.depth + 1))
+            groups = (*around, *(_renumbered(group, offset) for group in simple.groups))
+            self.simple(replace(simple, groups=groups), replace(place, depth=place.depth + 1))
+
+    def new_group(self, connector: str | None) -> Group:
+        self.group_count += 1
+        return Group(self.group_count - 1, "list", connector)
 
     def simple(self, simple: Simple, place: _Place) -> None:
         """One command: its wrappers become carriers, a shell that it starts is entered, the rest is a step."""
@@ -166,13 +175,16 @@ class _Builder:
         if not simple.words:
             return
         shell_parent = place.parent
+        place = replace(place, beside=place.beside or simple.background)
         for wrapper in stripped.wrappers:
             place = self.wrap(wrapper, simple, place)
         words = self.sudo_shell(stripped.words, stripped.wrappers)
         inner = nested(words, simple.stdin_text, simple.stdin_file) if words else None
         if inner is None or not self.enter(inner, words, simple, place):
             names = tuple(wrapper.name for wrapper in stripped.wrappers if wrapper.name != "xargs")
-            self.step(simple, words, names, shell_parent, place)
+            options = next((wrapper.options for wrapper in stripped.wrappers if wrapper.name == "xargs"), None)
+            xargs = None if options is None else tuple(word.template for word in options)
+            self.step(simple, words, names, shell_parent, place, xargs)
 
     def wrap(self, wrapper: Wrapper, simple: Simple, place: _Place) -> _Place:
         user = place.user if wrapper.user is None else wrapper.user
@@ -212,7 +224,7 @@ class _Builder:
             return False
         place = self.between(inner, words, simple, place)
         if inner.words:
-            self.simple(replace(simple, words=inner.words, connector=None, stdin_text=None), place)
+            self.simple(replace(simple, words=inner.words, connector=None, stdin_text=None, groups=()), place)
             return True
         assert text is not None
         cmdline, shell = self.interpreter(inner, text)
@@ -279,12 +291,19 @@ class _Builder:
                 tail=simple.tail if simple else False,
                 branch=simple.branch if simple else False,
                 stops_on_error=strict,
+                groups=simple.groups if simple else (),
             )
         )
         return index
 
     def step(
-        self, simple: Simple, words: tuple[Word, ...], wrappers: tuple[str, ...], parent: int | None, place: _Place
+        self,
+        simple: Simple,
+        words: tuple[Word, ...],
+        wrappers: tuple[str, ...],
+        parent: int | None,
+        place: _Place,
+        xargs: tuple[str, ...] | None,
     ) -> None:
         if parent is None:
             parent = self.direct_parent(place)
@@ -309,6 +328,13 @@ class _Builder:
                 tail=simple.tail,
                 container=place.container,
                 prints=simple.prints,
+                groups=simple.groups,
+                negated=simple.negated,
+                forked=simple.forked,
+                background=simple.background,
+                beside=place.beside,
+                xargs=xargs,
+                assigned=simple.assigned,
             )
         )
 
@@ -317,6 +343,26 @@ class _Builder:
         if place.parent is not None:
             return place.parent
         return self.add("none", None, None, place)
+
+
+def _with_assignments(commands: tuple[Simple, ...]) -> list[Simple]:
+    """The commands; a bare assignment is none, but the next one learns which exit code it left."""
+    found: list[Simple] = []
+    assigned: str | None = None
+    for simple in commands:
+        if simple.words:
+            found.append(replace(simple, assigned=assigned))
+            assigned = None
+        elif "$(" in simple.text or "`" in simple.text:
+            assigned = "unknown"
+        elif simple.connector != "&&":
+            assigned = "zero"
+    return found
+
+
+def _renumbered(group: Group, offset: int) -> Group:
+    after = None if group.after is None else group.after + offset
+    return replace(group, index=group.index + offset, after=after)
 
 
 def _comm(kind: str, cmdline: Word | None) -> str | None:

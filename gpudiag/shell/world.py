@@ -47,6 +47,9 @@ class World:
     """PID to the device files it has open or mapped; a missing PID was not looked into, ``None``: nobody was."""
     compute_pids: frozenset[int] | None = None
     """PIDs that nvidia-smi's compute list shows; ``None`` if that was not recorded."""
+    libc: str | None = None
+    """C library of the host, ``glibc 2.36`` or ``musl 1.2.4``: it reads the patterns. ``None`` is not recorded, and
+    most likely glibc."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
@@ -90,11 +90,16 @@ def replay_actions(
     series: Sequence[Booking],
     traces: Mapping[str, Trace],
     listed: frozenset[str],
+    libraries: Mapping[str, str] | None = None,
 ) -> list[ActionView]:
-    """Replay all commands in time order. ``listed``: looks that have a compute-process list."""
+    """Replay all commands in time order.
+
+    ``listed``: looks that have a compute-process list. ``libraries``: the C library of each host, where it is recorded.
+    """
+    libraries = libraries or {}
     placed = sorted(((slot_of(a, census.looks), a.time_ns or 0, n) for n, a in enumerate(actions)))
     return [
-        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed)
+        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed, libraries)
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
 
@@ -108,6 +113,7 @@ def _view(
     series: Sequence[Booking],
     traces: Mapping[str, Trace],
     listed: frozenset[str],
+    libraries: Mapping[str, str],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -120,6 +126,7 @@ def _view(
     known = {look.host for look in census.looks}
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
     world, base = _world(action, host, slot, census, series, listed)
+    world = replace(world, libc=libraries.get(host))
     trace = traces.get(host)
     dead_shell = _traced_shell(trace, action) if trace is not None else None
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)

@@ -284,7 +284,8 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
-    actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
+    libraries = {fact.at.host: fact.value for fact in parsed.facts if fact.name == "libc"}
+    actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, libraries)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     adopt_strays(census, kinship, actions, hit)

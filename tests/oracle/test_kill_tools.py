@@ -81,7 +81,7 @@ PGREP = [
     ["-u", "0", "-f", "Worker"],
     ["-u", "daemon", "VLLM"],
     ["-r", "Z"],
-    ["-r", "S", "VLLM"],
+    ["-r", "RSD", "VLLM"],
     ["-v", "-f", "VLLM"],
     ["foo", "bar"],
     [],
@@ -102,7 +102,9 @@ def test_pgrep_selects_as_the_real_one_does(in_namespace: Any, need: Any) -> Non
         real = {int(row) for row in result["out"].split()} & ours
         computed = {one.pid for one in selection.verdicts if one.selected} & ours
         unsure = [one.pid for one in selection.verdicts if one.selected is None]
-        if real != computed or unsure or selection.exit_code != result["code"]:
+        # Whether the tool ran in the C locale is not recorded, so that names beyond ASCII may stay unknown.
+        undecided = bool(unsure) and not " ".join(arguments).isascii() and computed <= real <= computed | set(unsure)
+        if not undecided and (real != computed or unsure or selection.exit_code != result["code"]):
             wrong.append(
                 f"{arguments}: real {real} {result['code']}, computed {computed} {selection.exit_code} {unsure}"
             )

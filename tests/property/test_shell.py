@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpudiag.shell import plain
 from gpudiag.shell.quoting import literal
 from gpudiag.shell.regex import RegexError, match
 from gpudiag.shell.replay import Observed, replay
@@ -93,3 +94,23 @@ def test_patterns_agree_with_the_real_pgrep(sleeper: tuple[int, str], pattern: s
         assert (done.returncode, result.kind) == (2, "invalid")
     else:
         assert result == [str(pid) in done.stdout.split()]
+
+
+PLAIN_PARTS = st.sampled_from(
+    [*"abAB. ^$:/-_=,@%#&;<>!'\"`~0", "[ab]", "[^a]", "[v]", "\\.", "\\[", "\\(", "\\|", "\\$", "\\^"]
+)
+PLAIN_TEXTS = st.lists(st.text(alphabet="abAB. ^$:/-_=,@%#&;<>!'\"`~0v[]()|\\é", max_size=20), min_size=1, max_size=8)
+
+
+@given(
+    pattern=st.lists(PLAIN_PARTS, max_size=7).map("".join), texts=PLAIN_TEXTS, whole=st.booleans(), ignore=st.booleans()
+)
+@settings(max_examples=300, deadline=None)
+def test_a_plain_pattern_means_the_same_to_the_c_library(
+    pattern: str, texts: list[str], whole: bool, ignore: bool
+) -> None:
+    simple = plain.compiled(pattern, ignore_case=ignore, whole=whole)
+    if simple is None:
+        return
+    # A group around it makes the library evaluate the same pattern.
+    assert [simple(text) for text in texts] == match(f"({pattern}|{pattern})", texts, whole=whole, ignore_case=ignore)

@@ -53,7 +53,7 @@ def cmdline_is_partial(process: Candidate) -> bool:
 def comm_text(process: Candidate) -> str | None:
     """What is compared without ``-f``; a title (setproctitle) sets both texts, so it gives the comm too."""
     if process.comm is not None:
-        return process.comm
+        return as_procps(process.comm)
     if is_title(process) and process.cmdline is not None and not process.cmdline_cut:
         return process.cmdline.encode()[:COMM_BYTES].decode("utf-8", "ignore")
     return None
@@ -96,7 +96,7 @@ def refused(
     world: World,
     caller: Caller,
     error: str,
-    exit_code: int,
+    exit_code: int | None,
     *,
     signal: int | None,
     pattern: str | None = None,

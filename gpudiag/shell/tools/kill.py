@@ -4,101 +4,193 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from gpudiag.shell.lines import Substitution, Word
+from gpudiag.shell.lines import HOLE, Substitution, Word
 from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
-from gpudiag.shell.signals import TERM, number_of
-from gpudiag.shell.tools.common import any_of, hit_code, permitted, refused
+from gpudiag.shell.tools.common import all_of, any_of, permitted, refused, unknown
+from gpudiag.shell.tools.kill_dialects import DIALECTS, Request
 from gpudiag.shell.tools.listing import empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
 _USAGE = "kill: usage: no process is named"
-
-
-@dataclass(frozen=True)
-class _Request:
-    signal: int | None
-    targets: tuple[Word, ...]
+_XARGS_FAILED = 123
+"""Exit code of xargs when a command that it ran failed."""
 
 
 def select(
-    words: Sequence[Word], fed_by: Substitution | None, world: World, caller: Caller, ancestors: frozenset[int]
+    words: Sequence[Word],
+    fed_by: Substitution | None,
+    world: World,
+    caller: Caller,
+    ancestors: frozenset[int],
+    dialects: Sequence[str] = ("bash",),
+    xargs: Sequence[str] | None = None,
 ) -> Selection:
-    """``words[0]`` is kill; ``fed_by`` is the pipeline before an xargs."""
-    request = _request(words)
-    if isinstance(request, str):
-        return refused(world, caller, request, 1, signal=None)
-    lists = [one for word in request.targets for one in word.substitutions]
-    if fed_by is not None and fed_by not in lists:
-        lists.append(fed_by)
-    made = [listed(one, world, caller, ancestors) for one in lists]
-    numbers, unreadable = _numbers(request.targets)
-    if not request.targets and not lists:
-        return refused(world, caller, _USAGE, 2, signal=request.signal)
+    """``words[0]`` is kill; ``fed_by`` is the pipeline before an xargs, ``xargs`` that one's options.
+
+    ``dialects`` are the kills that it may be: ``bash``, ``dash`` or ``program``. Where they differ nothing is known.
+    """
+    made = _Lists(words, fed_by, world, caller, ancestors)
+    found = [_select(DIALECTS[name](words[1:]), made, world, caller, xargs) for name in dialects]
+    return found[0] if len(found) == 1 else _merged(found)
+
+
+def _merged(found: list[Selection]) -> Selection:
+    """What several kinds of kill agree about."""
+    first = found[0]
+    verdicts: list[Verdict] = []
+    for several in zip(*(one.verdicts for one in found), strict=True):
+        same = len({verdict.selected for verdict in several}) == 1
+        because = "whether it is reached depends on which kill it is: dash's own, bash's or the program"
+        verdicts.append(several[0] if same else replace(several[0], selected=None, because=because))
+    return replace(
+        first,
+        verdicts=tuple(verdicts),
+        signal=first.signal if len({one.signal for one in found}) == 1 else None,
+        error=first.error if all(one.error for one in found) else None,
+        exit_code=first.exit_code if len({one.exit_code for one in found}) == 1 else None,
+    )
+
+
+class _Lists:
+    """PIDs that other commands print for this one."""
+
+    def __init__(
+        self,
+        words: Sequence[Word],
+        fed_by: Substitution | None,
+        world: World,
+        caller: Caller,
+        ancestors: frozenset[int],
+    ) -> None:
+        lists = [one for word in words[1:] for one in word.substitutions]
+        if fed_by is not None and fed_by not in lists:
+            lists.append(fed_by)
+        self.fed = fed_by is not None
+        self.made = [listed(one, world, caller, ancestors) for one in lists]
+        self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in ancestors)
+        """A shell above is listed, or may be; then so may its short-lived copies in the pipeline."""
+        self.pattern, self.against = pattern_of(lists[0]) if len(lists) == 1 else (None, None)
+        self.empty = bool(lists) and all(empty(one, world) for one in self.made)
+
+
+def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs: Sequence[str] | None) -> Selection:
+    code = _code_of(request.exit_code, xargs)
+    if request.error is not None:
+        return refused(world, caller, request.error, code, signal=None)
+    if request.doubt is not None:
+        return unknown(world, caller, request.doubt, signal=request.signal)
+    targets, bad = _readable(request)
+    if not targets and bad:
+        return refused(world, caller, f"{bad[0][:40]}: not a PID", code, signal=request.signal)
+    numbers, unreadable = _numbers(targets, looped=lists.fed and xargs is None)
+    if not numbers and not unreadable and (not lists.made or lists.empty):
+        return _without_targets(request, lists, world, caller, xargs)
     verdicts = tuple(
-        _combined(process, [one[index] for one in made], numbers, unreadable, caller)
+        _combined(process, [one[index] for one in lists.made], numbers, unreadable, caller)
         for index, process in enumerate(world.processes)
     )
+    success = _succeeds(request, numbers, bad, unreadable, lists, verdicts, world)
+    exit_code = None if success is None else (0 if success else code)
     pids = tuple(number for number in numbers if number > 0)
-    if lists and not numbers and not unreadable and all(empty(one, world) for one in made):
-        # xargs without -r runs kill once without arguments, which ends the same way.
-        return Selection(verdicts, request.signal, error=_USAGE, exit_code=2)
-    pattern, against = pattern_of(lists[0]) if len(lists) == 1 else (None, None)
     return Selection(
         verdicts,
         request.signal,
-        exit_code=_exit_code(verdicts, world, numbers),
+        exit_code=exit_code,
         literal_pids=pids,
-        pattern=pattern,
-        against=against,
+        pattern=lists.pattern,
+        against=lists.against,
     )
 
 
-def _exit_code(verdicts: tuple[Verdict, ...], world: World, numbers: tuple[int, ...]) -> int | None:
-    """Success if anybody was reached; a PID that is not in the table may still exist unless the table is complete."""
-    code = hit_code(verdicts, world)
-    return None if code == 0 and len(numbers) > 1 else code
+def _code_of(code: int, xargs: Sequence[str] | None) -> int:
+    return code if xargs is None or code == 0 else _XARGS_FAILED
 
 
-def _request(words: Sequence[Word]) -> _Request | str:
-    """``-9``, ``-KILL``, ``-s KILL``, ``-n 9``, ``--signal KILL``; behind ``--`` there are only targets."""
-    signal: int | None = TERM
-    position = 1
-    if position < len(words):
-        option = words[position].template
-        value = words[position + 1].template if position + 1 < len(words) else ""
-        if option in ("-s", "-n", "--signal"):
-            signal, position = number_of(value), position + 2
-            if signal is None and words[position - 1].text is not None:
-                return f"{value}: invalid signal specification"
-        elif option in ("-l", "-L", "--list", "--table"):
-            return "lists the signals only"
-        elif option.startswith("--signal="):
-            signal, position = number_of(option.partition("=")[2]), position + 1
-        elif option != "--" and option.startswith("-") and len(option) > 1:
-            signal, position = number_of(option[1:]), position + 1
-            if signal is None and words[1].text is not None:
-                return f"{option[1:]}: invalid signal specification"
-    targets = words[position:]
-    if targets and targets[0].template == "--":
-        targets = targets[1:]
-    return _Request(signal, tuple(targets))
+def _without_targets(
+    request: Request, lists: _Lists, world: World, caller: Caller, xargs: Sequence[str] | None
+) -> Selection:
+    """kill prints its usage; xargs with -r or -I does not run it for an empty list."""
+    spared = xargs is not None and lists.made and any(re.match(r"-r|--no-run|-I|--replace|-i", word) for word in xargs)
+    code = 0 if spared else _code_of(request.no_target_code, xargs)
+    return refused(world, caller, _USAGE, code, signal=request.signal)
 
 
-def _numbers(targets: Sequence[Word]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The numbers among the targets, and the targets that cannot be read (variables, ``%1``)."""
+def _readable(request: Request) -> tuple[tuple[Word, ...], list[str]]:
+    """The targets that it gets to, and those that are no numbers."""
+    good: list[Word] = []
+    bad: list[str] = []
+    for word in request.targets:
+        if word.text is not None and not re.fullmatch(r"\s*[+-]?[0-9]{1,10}|%\S*", word.text):
+            bad.append(word.text)
+            if request.stops:
+                break
+        else:
+            good.append(word)
+    return tuple(good), bad
+
+
+def _numbers(targets: Sequence[Word], *, looped: bool) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The numbers among the targets, and the targets that cannot be read (variables, ``%1``).
+
+    ``looped``: a loop reads the list, and the variable holds one line of it.
+    """
     numbers: list[int] = []
     unreadable: list[str] = []
     for word in targets:
-        if word.text is not None and re.fullmatch(r"-?[0-9]{1,10}", word.text):
+        if word.text is not None and not word.text.startswith("%"):
             numbers.append(int(word.text))
-        elif word.text is None and word.substitutions and not re.search(r"[^\W_]", show_holes(word.template)):
-            continue
-        else:
+        elif not (looped and word.template == HOLE) and not _is_list(word):
             unreadable.append(word.raw)
     return tuple(numbers), tuple(unreadable)
+
+
+def _is_list(word: Word) -> bool:
+    """The word is the output of a command and nothing else."""
+    return word.text is None and bool(word.substitutions) and not re.search(r"[^\W_]", show_holes(word.template))
+
+
+def _succeeds(
+    request: Request,
+    numbers: tuple[int, ...],
+    bad: list[str],
+    unreadable: tuple[str, ...],
+    lists: _Lists,
+    verdicts: tuple[Verdict, ...],
+    world: World,
+) -> bool | None:
+    """Whether the exit code is 0."""
+    allowed = {verdict.pid: verdict.permitted for verdict in verdicts}
+    reached = [_reached(number, allowed, world) for number in numbers]
+    reached += [None] * len(unreadable)
+    for one in lists.made:
+        # A process that is listed may have gone by the time of the kill; those that stay are the recorded ones.
+        reached += [
+            all_of((verdict.selected, allowed[verdict.pid])) for verdict in one if verdict.selected is not False
+        ]
+        reached += [None] if request.needs_all and (lists.names_the_shell or not world.complete) else []
+    if request.needs_all:
+        return False if bad else all_of(reached)
+    doubtful = bool(lists.made) and not world.complete
+    return any_of([*reached, None]) if doubtful else any_of(reached)
+
+
+def _reached(number: int, allowed: dict[int, bool | None], world: World) -> bool | None:
+    """Whether one number names somebody who may be signalled."""
+    if number > 0 and number in allowed:
+        return allowed[number]
+    if number == 0:
+        return True
+    if number < 0:
+        group = [allowed[p.pid] for p in world.processes if number == -1 or p.pgid == -number]
+        unknown_groups = number != -1 and any(process.pgid is None for process in world.processes)
+        found = any_of(group)
+        return (
+            found if found or (found is False and group) else (None if unknown_groups or not world.complete else False)
+        )
+    return False if world.complete else None
 
 
 def _combined(

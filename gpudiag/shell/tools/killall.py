@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -47,7 +48,8 @@ _LONG_TO_SHORT = {
     "--older-than": "-o",
     "--context": "-Z",
 }
-_NOT_EVALUATED = ("-g", "-i", "-n", "-o", "-y", "-Z")
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_NOT_EVALUATED = ("-i", "-n", "-o", "-y", "-Z")
 
 
 @dataclass(frozen=True)
@@ -98,24 +100,84 @@ def _select(request: _Request, world: World, caller: Caller) -> Selection:
     if skipped:
         because = f"killall {skipped[0]} is not evaluated"
         return unknown(world, caller, because, signal=request.signal, understood=False, pattern=pattern, against="comm")
-    verdicts: list[Verdict] = [Verdict(p.pid, True, None, None, "no name: the user decides") for p in world.processes]
-    if request.names:
-        verdicts = [_by_name(process, request) for process in world.processes]
-    if "-r" in request.flags:
-        found = _by_regex(request, world)
-        if isinstance(found, RegexError):
-            if found.kind == "invalid":
-                return refused(world, caller, found.message, 1, signal=request.signal, pattern=pattern, against="comm")
-            return unknown(world, caller, found.message, signal=request.signal, pattern=pattern, against="comm")
-        verdicts = found
+    named = _named(request, world)
+    if isinstance(named, RegexError):
+        if named.kind == "invalid":
+            return refused(world, caller, named.message, 1, signal=request.signal, pattern=pattern, against="comm")
+        return unknown(world, caller, named.message, signal=request.signal, pattern=pattern, against="comm")
     done = tuple(
-        replace(_of_user(one, process, request.user), permitted=permitted(caller, process))
-        for one, process in zip(verdicts, world.processes, strict=True)
+        replace(_of_user(one.verdict, process, request.user), permitted=permitted(caller, process))
+        for one, process in zip(named, world.processes, strict=True)
     )
-    code = hit_code(done, world)
-    # With several names killall wants a hit for each of them before it reports success.
-    code = None if len(request.names) > 1 and code == 0 else code
+    code = _exit_code(request, named, done, world)
+    if "-g" in request.flags:
+        done = _whole_groups(done, world)
     return Selection(done, request.signal, exit_code=code, pattern=pattern or None, against="comm")
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A process with the first of the names that fits it."""
+
+    verdict: Verdict
+    name: int | None
+
+
+def _named(request: _Request, world: World) -> list[_Named] | RegexError:
+    if not request.names:
+        because = "no name: the user decides"
+        return [_Named(Verdict(p.pid, not _unreadable(p), None, None, because), 0) for p in world.processes]
+    by_name: list[list[bool | None]] = []
+    for wanted in request.names:
+        hits = _by_regex(wanted, request, world) if "-r" in request.flags else None
+        if isinstance(hits, RegexError):
+            return hits
+        by_name.append(hits or [_same(wanted, process, request.flags) for process in world.processes])
+    return [
+        _one(process, [hits[index] for hits in by_name], "-r" in request.flags)
+        for index, process in enumerate(world.processes)
+    ]
+
+
+def _one(process: Candidate, hits: list[bool | None], regex: bool) -> _Named:
+    hit = any_of(hits)
+    shown = full_name(process)[0]
+    if shown is None:
+        return _Named(Verdict(process.pid, hit, None, None, "its comm is not recorded"), None)
+    verb = {True: "is", False: "is not", None: "may be"}[hit]
+    because = "regular expression compared with its name" if regex else f"its name {verb} one of those given"
+    certain = None not in hits[: hits.index(True)] if hit else False
+    return _Named(
+        Verdict(process.pid, hit, None, None, because, show_holes(shown)), hits.index(True) if certain else None
+    )
+
+
+def _exit_code(request: _Request, named: list[_Named], done: tuple[Verdict, ...], world: World) -> int | None:
+    """Success only if every name reached somebody, each process counting for the first name that fits it."""
+    code = hit_code(done, world)
+    if code != 0 or len(request.names) < 2:
+        return code
+    sure = {one.name for one, verdict in zip(named, done, strict=True) if verdict.selected and verdict.permitted}
+    if set(range(len(request.names))) <= sure:
+        return 0
+    doubtful = any(verdict.selected is None or (verdict.selected and verdict.permitted is None) for verdict in done)
+    return None if doubtful or None in sure or not world.complete else 1
+
+
+def _whole_groups(verdicts: tuple[Verdict, ...], world: World) -> tuple[Verdict, ...]:
+    """``-g`` signals the process group of each match."""
+    groups = {process.pid: process.pgid for process in world.processes}
+    hit = {groups[one.pid] for one in verdicts if one.selected}
+    maybe = {groups[one.pid] for one in verdicts if one.selected is None}
+    found: list[Verdict] = []
+    for one in verdicts:
+        group = groups[one.pid]
+        inside = (
+            True if group is not None and group in hit else (None if group in maybe or None in hit | maybe else False)
+        )
+        because = one.because if one.selected == inside else "-g: the process group of a match"
+        found.append(replace(one, selected=inside, because=because))
+    return tuple(found)
 
 
 def _of_user(verdict: Verdict, process: Candidate, user: str | None) -> Verdict:
@@ -128,54 +190,55 @@ def _of_user(verdict: Verdict, process: Candidate, user: str | None) -> Verdict:
 
 def full_name(process: Candidate) -> tuple[str | None, bool]:
     """The name that is compared and whether it is complete: argv[0] without its directory if comm is full."""
-    comm = comm_text(process)
+    comm = comm_text(process) if process.comm is None else process.comm
     if comm is None or len(comm.encode()) < COMM_BYTES:
         return comm, comm is not None and not process.comm_cut
     if process.cmdline is None:
         return comm, False
     # argv[0] ends at the first NUL, which the recorded line shows as a blank; a title may hold blanks itself.
-    name = process.cmdline.split(" ", 1)[0].rsplit("/", 1)[-1]
+    start = len(comm) if process.cmdline.startswith(comm) else 0
+    end = process.cmdline.find(" ", start)
+    name = process.cmdline[: end if end >= 0 else None].rsplit("/", 1)[-1]
     return (name, not process.cmdline_cut) if name.startswith(comm) else (comm, False)
 
 
-def _by_name(process: Candidate, request: _Request) -> Verdict:
+def _unreadable(process: Candidate) -> bool:
+    """A name with a line feed breaks the line of ``/proc/PID/stat`` that killall reads."""
+    return process.comm is not None and "\n" in process.comm
+
+
+def _same(wanted: str, process: Candidate, flags: frozenset[str]) -> bool | None:
+    """Whether the process has this very name; ``None`` if the evidence cannot tell."""
     name, complete = full_name(process)
-    if any("/" in wanted for wanted in request.names):
-        return Verdict(
-            process.pid, None, None, None, "a path is compared with the program's file, which is not recorded"
-        )
-    if name is None:
-        return Verdict(process.pid, None, None, None, "its comm is not recorded")
-    results = [_same(wanted, name, complete, request.flags) for wanted in request.names]
-    hit = any_of(results)
-    verb = {True: "is", False: "is not", None: "may be"}[hit]
-    return Verdict(process.pid, hit, None, None, f"its name {verb} one of those given", show_holes(name))
-
-
-def _same(wanted: str, name: str, complete: bool, flags: frozenset[str]) -> bool | None:
+    if _unreadable(process):
+        return False
+    # A path is compared with the program's file, which is not recorded.
+    if name is None or "/" in wanted:
+        return None
     if "-I" in flags:
-        wanted, name = wanted.lower(), name.lower()
+        # strcasecmp compares bytes, so that only ASCII letters have a case.
+        wanted, name = (text.translate(_LOWER) for text in (wanted, name))
     if complete:
         return wanted == name
-    if not wanted.startswith(name):
-        return False
-    # Only 15 bytes are known: without -e killall takes them for the whole, with -e it skips the process.
-    return None if len(name.encode()) < COMM_BYTES else "-e" not in flags or len(wanted.encode()) <= COMM_BYTES
+    if len(name.encode()) < COMM_BYTES:
+        return None if wanted.startswith(name) else False
+    # Only 15 bytes are known: -e skips the process, otherwise they count as the whole name.
+    return "-e" not in flags and wanted.startswith(name)
 
 
-def _by_regex(request: _Request, world: World) -> list[Verdict] | RegexError:
-    names = [full_name(process)[0] for process in world.processes]
-    known = [name for name in names if name is not None]
-    found = [False] * len(known)
-    for pattern in request.names:
-        hits = match(pattern, known, ignore_case="-I" in request.flags)
-        if isinstance(hits, RegexError):
-            return hits
-        found = [bool(hit) or before for hit, before in zip(hits, found, strict=True)]
-    answers = iter(found)
-    verdicts: list[Verdict] = []
-    for process, name in zip(world.processes, names, strict=True):
-        hit = None if name is None else next(answers)
-        because = "its comm is not recorded" if name is None else "regular expression compared with its name"
-        verdicts.append(Verdict(process.pid, hit, None, None, because, name))
-    return verdicts
+def _by_regex(pattern: str, request: _Request, world: World) -> list[bool | None] | RegexError:
+    names = [full_name(process) for process in world.processes]
+    texts = [name or "" for name, _ in names]
+    hits = match(pattern, texts, ignore_case="-I" in request.flags, libc=world.libc)
+    if isinstance(hits, RegexError):
+        return hits
+    if not pattern.isascii() or not all(map(str.isascii, texts)):
+        others = match(pattern, texts, ignore_case="-I" in request.flags, locale="C", libc=world.libc)
+        # Which locale the tool had is not recorded.
+        others = [None] * len(hits) if isinstance(others, RegexError) else others
+        hits = [hit if hit == other else None for hit, other in zip(hits, others, strict=True)]
+    found: list[bool | None] = []
+    for process, (name, complete), hit in zip(world.processes, names, hits, strict=True):
+        skipped = _unreadable(process) or ("-e" in request.flags and not complete and process.comm is not None)
+        found.append(False if skipped else (None if name is None else hit))
+    return found

@@ -10,6 +10,7 @@ from gpudiag.shell.lines import Substitution, Word
 from gpudiag.shell.regex import RegexError, match
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.tools import fuser, pgrep
+from gpudiag.shell.tools.columns import of_ps, printed, skips_header
 from gpudiag.shell.tools.common import all_of, any_of, cmdline_is_partial, cmdline_text, comm_text, verdicts_for_all
 from gpudiag.shell.tools.killall import full_name
 from gpudiag.shell.world import Caller, Candidate, World
@@ -40,7 +41,21 @@ def listed(produced: Substitution, world: World, caller: Caller, ancestors: froz
     source = _SOURCES.get(program)
     if source is None:
         return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")
-    return _filtered(source(words, world, caller), filters)
+    verdicts = source(words, world, caller)
+    if program == "fuser" and any(_name(one) in ("awk", "cut", "head", "tail", "sed", "grep") for one in filters):
+        # All PIDs stand in one line, and what -v adds has no fixed columns.
+        return _doubted(verdicts, "fuser prints its PIDs in one line; which of them the filter leaves is not known")
+    if program == "nvidia-smi" and filters and _prints_pids_only(words):
+        filters = [one for one in filters if not skips_header(one)]
+    return _filtered(verdicts, filters)
+
+
+def _doubted(verdicts: tuple[Verdict, ...], because: str) -> tuple[Verdict, ...]:
+    return tuple(replace(one, selected=None, because=because) if one.selected else one for one in verdicts)
+
+
+def _prints_pids_only(words: Sequence[Word]) -> bool:
+    return any(re.fullmatch(r"--query-compute-apps=pid", word.template) for word in words)
 
 
 def pattern_of(produced: Substitution) -> tuple[str | None, str | None]:
@@ -78,7 +93,7 @@ def _filtered(verdicts: tuple[Verdict, ...], filters: Sequence[Sequence[Word]]) 
         prints_column = _name(words) in ("awk", "cut") and "/" not in words[-1].template
         if _name(words) not in _KEEPS_ALL and not prints_column:
             because = f"whether {_name(words) or 'the filter'} lets it through is not known"
-            verdicts = tuple(replace(one, selected=None, because=because) if one.selected else one for one in verdicts)
+            verdicts = _doubted(verdicts, because)
     return verdicts
 
 
@@ -106,8 +121,16 @@ def _fuser(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict
 
 
 def _lsof(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
-    files = tuple(words[options_end(tuple(words), _LSOF_WITH_VALUE, ()) :])
+    end = options_end(tuple(words), _LSOF_WITH_VALUE, ())
+    files = tuple(words[end:])
+    if not files or any(re.match(r"-[A-Za-z]*[iupcgdsa]|\+", word.template) for word in words[1:end]):
+        because = "who holds a socket is not recorded" if _asks_sockets(words[1:end]) else "not a list of device files"
+        return verdicts_for_all(world, caller, because)
     return fuser.select((words[0], *files), world, caller).verdicts
+
+
+def _asks_sockets(options: Sequence[Word]) -> bool:
+    return any(re.match(r"-[A-Za-z]*i", word.template) for word in options)
 
 
 def _pidof(words: Sequence[Word], world: World, caller: Caller) -> tuple[Verdict, ...]:
@@ -159,7 +182,51 @@ def _ps(words: Sequence[Word], filters: Sequence[Sequence[Word]], world: World, 
         verdicts.append(Verdict(process.pid, selected, None, None, f"its ps line {verb}", text))
     if not kept:
         return verdicts_for_all(world, caller, "which lines of ps are used is not known")
-    return _filtered(tuple(verdicts), rest)
+    return _of_column(tuple(verdicts), _filtered(tuple(verdicts), rest), words, filters, world)
+
+
+def _of_column(
+    passing: tuple[Verdict, ...],
+    verdicts: tuple[Verdict, ...],
+    words: Sequence[Word],
+    filters: Sequence[Sequence[Word]],
+    world: World,
+) -> tuple[Verdict, ...]:
+    """The PIDs are those of the lines only if the column that is printed is the PID; PPID is mistaken for it."""
+    picker = next((stage for stage in filters if _name(stage) in ("awk", "cut")), None)
+    if picker is None:
+        return verdicts
+    squeezed = any(_name(stage) == "tr" and "-s" in [word.text for word in stage] for stage in filters)
+    number = printed(picker, squeezed=squeezed)
+    columns = of_ps([word.template for word in words[1:]])
+    column = columns[number - 1] if number and columns and number <= len(columns) else None
+    if column == "pid":
+        return verdicts
+    if column == "ppid":
+        return _parents(passing, world)
+    if column is None and (number is None or columns is None):
+        return _unknown_numbers(verdicts, "which column of ps is used is not known")
+    return _unknown_numbers(verdicts, f"column {number} of this ps is not the PID")
+
+
+def _unknown_numbers(verdicts: tuple[Verdict, ...], because: str) -> tuple[Verdict, ...]:
+    """Numbers of another column may be anybody's."""
+    return tuple(replace(one, selected=None, because=because) for one in verdicts)
+
+
+def _parents(passing: tuple[Verdict, ...], world: World) -> tuple[Verdict, ...]:
+    parents = {process.pid: process.ppid for process in world.processes}
+    sure = {parents[one.pid] for one in passing if one.selected}
+    maybe = {parents[one.pid] for one in passing if one.selected is not False}
+    because = "the column is the parent's PID"
+    return tuple(
+        replace(
+            one,
+            selected=True if one.pid in sure else (None if one.pid in maybe or None in maybe else False),
+            because=because,
+        )
+        for one in passing
+    )
 
 
 def _shows_arguments(arguments: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,7 +51,8 @@ _LONG = [
     "ns=",
     "nslist=",
 ]
-_PKILL = ("eq:", ["echo", "queue=", "signal="])
+# pkill refuses -v and takes --inverse all the same (4.0.2).
+_PKILL = ("eq:", ["echo", "queue=", "signal=", "inverse"])
 _PGREP = ("lad:vw", ["list-name", "list-full", "delimiter=", "inverse", "lightweight"])
 _LONG_TO_SHORT = {
     "--full": "-f",
@@ -81,6 +83,15 @@ _NO_RECORD = {
     "--cgroup": "--cgroup is not evaluated",
     "--ns": "--ns is not evaluated",
 }
+_MAY_BE_ABOVE = frozenset(
+    ("bash", "sh", "dash", "zsh", "fish", "sshd", "sudo", "su", "login", "tmux: server", "screen")
+)
+"""Programs under which people and tools give commands."""
+_NUMBERS = ("-P", "-g", "-s")
+_LOCALE = "whether the pattern fits depends on the locale of the tool, which is not recorded"
+_EVERYWHERE = ("root", "daemon", "bin", "nobody")
+"""Users that every Linux has."""
+_PASSING = frozenset("RSD")
 _CRITERIA = frozenset({"-P", "-g", "-s", "-u", "-U", "-r", *_NO_RECORD})
 
 
@@ -93,7 +104,12 @@ class Request:
     pattern: str | None
     flags: frozenset[str]
     criteria: tuple[tuple[str, str], ...]
-    """Options that narrow the selection, with their values."""
+    """Options that narrow the selection, with their values, as given."""
+
+    @property
+    def narrowing(self) -> dict[str, str]:
+        """Of an option that is given twice the last one counts."""
+        return dict(self.criteria)
 
     @property
     def against(self) -> str:
@@ -173,22 +189,28 @@ def _checked(request: Request, operands: list[str]) -> Request | _Refusal:
         return _Refusal("prints its help or version only", 0, request.signal)
     if len(operands) > 1:
         return _Refusal("only one pattern can be provided", 2, request.signal)
-    if {"-n", "-o"} <= request.flags:
-        return _Refusal("-n and -o exclude each other", 2, request.signal)
+    if request.flags & {"-L", "--logpidfile"} and not any(option == "-F" for option, _ in request.criteria):
+        return _Refusal("-L without -F makes no sense", 2, request.signal)
+    if len(request.flags & {"-n", "-o", "-v"}) > 1:
+        return _Refusal("-n, -o and -v exclude each other", 2, request.signal)
+    for option, value in request.criteria:
+        if option in _NUMBERS and not all(re.fullmatch(r"[+-]?[0-9]+", part) for part in value.split(",") if part):
+            return _Refusal(f"{option} {value}: not a number", 2, request.signal)
     if not operands and not request.criteria and not request.flags & {"-n", "-o"}:
         return _Refusal("no matching criteria specified", 2, request.signal)
     return request
 
 
 def _select(request: Request, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
-    matched = _pattern_verdicts(request, world.processes)
+    matched = _pattern_verdicts(request, world)
     if isinstance(matched, RegexError):
         if matched.kind == "invalid":
             return refused(
                 world,
                 caller,
                 matched.message,
-                2,
+                # A PID file that cannot be read ends it before the pattern is looked at, with 1.
+                None if any(option == "-F" for option, _ in request.criteria) else 2,
                 signal=request.signal,
                 pattern=request.pattern,
                 against=request.against,
@@ -196,21 +218,42 @@ def _select(request: Request, world: World, caller: Caller, ancestors: frozenset
         because = f"the pattern was not evaluated: {matched.message}"
         return unknown(world, caller, because, signal=request.signal, pattern=request.pattern, against=request.against)
     verdicts = [
-        _narrow(verdict, process, request, caller, process.pid in ancestors)
-        for verdict, process in zip(matched, world.processes, strict=True)
+        _narrow(verdict, process, request, caller) for verdict, process in zip(matched, world.processes, strict=True)
     ]
     if "-v" in request.flags:
         verdicts = [replace(one, selected=None if one.selected is None else not one.selected) for one in verdicts]
+    if "-A" in request.flags:
+        verdicts = [_spare(one, process, ancestors) for one, process in zip(verdicts, world.processes, strict=True)]
+    doubtful = _unknown_user(request, world, caller)
+    if doubtful is not None:
+        because = f"whether the host knows a user {doubtful} is not recorded; if not, the command is refused"
+        verdicts = [replace(one, selected=None, because=because) if one.selected else one for one in verdicts]
     if request.flags & {"-n", "-o"}:
         verdicts = _only_one(verdicts, world, newest="-n" in request.flags)
     done = tuple(verdicts)
     return Selection(
         done,
         request.signal,
-        exit_code=_exit_code(request, done, world),
+        exit_code=None if doubtful is not None else _exit_code(request, done, world),
         pattern=request.pattern,
         against=request.against if request.pattern is not None else None,
     )
+
+
+def _spare(verdict: Verdict, process: Candidate, ancestors: frozenset[int]) -> Verdict:
+    """``-A``, which holds for ``-v`` too."""
+    if process.pid in ancestors or process.pid == 1:
+        return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
+    if verdict.selected and process.comm in _MAY_BE_ABOVE:
+        return replace(verdict, selected=None, because="-A spares it if it is an ancestor of the tool")
+    return verdict
+
+
+def _unknown_user(request: Request, world: World, caller: Caller) -> str | None:
+    """A user name in the options that nothing recorded shows to exist."""
+    known = {*_EVERYWHERE, caller.user, *(process.user for process in world.processes)}
+    names = (name for option, value in request.criteria if option in ("-u", "-U") for name in value.split(","))
+    return next((name for name in names if not re.fullmatch(r"[+-]?[0-9]*", name) and name not in known), None)
 
 
 def _exit_code(request: Request, verdicts: tuple[Verdict, ...], world: World) -> int | None:
@@ -223,16 +266,18 @@ def _exit_code(request: Request, verdicts: tuple[Verdict, ...], world: World) ->
 # -- pattern ---------------------------------------------------------------------------------------------------
 
 
-def _pattern_verdicts(request: Request, processes: tuple[Candidate, ...]) -> list[Verdict] | RegexError:
+def _pattern_verdicts(request: Request, world: World) -> list[Verdict] | RegexError:
+    processes = world.processes
     if request.pattern is None:
         return [Verdict(process.pid, True, None, None, "no pattern: the other options decide") for process in processes]
     full = "-f" in request.flags
     texts = [cmdline_text(process) if full else comm_text(process) for process in processes]
     known = [text for text in texts if text is not None]
-    hits = match(request.pattern, known, ignore_case="-i" in request.flags, whole="-x" in request.flags)
+    flags = request.flags
+    hits = match(request.pattern, known, ignore_case="-i" in flags, whole="-x" in flags, libc=world.libc)
     if isinstance(hits, RegexError):
         return hits
-    answers = iter(hits)
+    answers = iter(_in_any_locale(request, world, known, hits))
     verdicts: list[Verdict] = []
     for process, text in zip(processes, texts, strict=True):
         hit = None if text is None else next(answers)
@@ -240,11 +285,29 @@ def _pattern_verdicts(request: Request, processes: tuple[Candidate, ...]) -> lis
     return verdicts
 
 
-def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit: bool | None) -> Verdict:
+def _in_any_locale(
+    request: Request, world: World, texts: list[str], hits: list[bool | None]
+) -> list[bool | str | None]:
+    """In the C locale, which a plain ssh command often has, each byte beyond ASCII is shown as ``?``."""
+    assert request.pattern is not None
+    found: list[bool | str | None] = list(hits)
+    if request.pattern.isascii() and all(map(str.isascii, texts)):
+        return found
+    flags = request.flags
+    shown = ["".join(char if char.isascii() else "?" * len(char.encode()) for char in text) for text in texts]
+    others = match(request.pattern, shown, ignore_case="-i" in flags, whole="-x" in flags, locale="C", libc=world.libc)
+    if isinstance(others, RegexError):
+        others = [None] * len(texts)
+    return [hit if hit == other else _LOCALE for hit, other in zip(found, others, strict=True)]
+
+
+def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit: bool | str | None) -> Verdict:
     full = "-f" in request.flags
     what = "command line" if full else f"comm (at most {COMM_BYTES} bytes)"
     if text is None:
         return Verdict(process.pid, None, None, None, f"its {what} is not recorded")
+    if isinstance(hit, str):
+        return Verdict(process.pid, None, None, None, hit, text)
     partial = cmdline_is_partial(process) if full else process.comm_cut
     depends_on_end = "-x" in request.flags or "$" in (request.pattern or "")
     if hit is None or (partial and (not hit or depends_on_end)):
@@ -256,11 +319,9 @@ def _pattern_verdict(request: Request, process: Candidate, text: str | None, hit
 # -- the other options -----------------------------------------------------------------------------------------
 
 
-def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller, ancestor: bool) -> Verdict:
+def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Caller) -> Verdict:
     verdict = replace(verdict, permitted=permitted(caller, process))
-    if ancestor and "-A" in request.flags:
-        return replace(verdict, selected=False, because="-A leaves out the ancestors of the tool")
-    for option, value in request.criteria:
+    for option, value in request.narrowing.items():
         meets = _meets(option, value, process)
         selected = all_of((verdict.selected, meets))
         if selected != verdict.selected or (meets is False and not selected):
@@ -272,12 +333,13 @@ def _narrow(verdict: Verdict, process: Candidate, request: Request, caller: Call
 
 
 def _meets(option: str, value: str, process: Candidate) -> bool | None:
-    wanted = value.split(",")
+    wanted = [part.removeprefix("+") for part in value.split(",")]
+    if "" in wanted:
+        return None
     if option in ("-u", "-U"):
         return _user_in(wanted, process)
     if option == "-r":
-        letters = [letter for part in wanted for letter in part]
-        return None if process.state is None else process.state in letters
+        return _in_state(frozenset(value) - {","}, process.state)
     numbers = {"-P": process.ppid, "-g": process.pgid, "-s": process.sid}
     if option not in numbers:
         return None
@@ -285,6 +347,13 @@ def _meets(option: str, value: str, process: Candidate) -> bool | None:
     if number is None or (option != "-P" and "0" in wanted):
         return None
     return str(number) in wanted
+
+
+def _in_state(letters: frozenset[str], state: str | None) -> bool | None:
+    """Between the look and the command a living process may have gone to sleep or woken up."""
+    if state is None or state not in _PASSING:
+        return None if state is None else state in letters
+    return True if letters >= _PASSING else (None if letters & _PASSING else False)
 
 
 def _user_in(wanted: list[str], process: Candidate) -> bool | None:

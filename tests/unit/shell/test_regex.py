@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gpudiag.shell.regex import RegexError, match
+from gpudiag.shell.regex import RegexError, library, match
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,32 @@ def test_a_miss_in_a_text_that_was_cut_is_unknown() -> None:
     long = "a" * 300_000
     assert match("b", [long + "b", "ab"]) == [None, True]
     assert match("^a", [long]) == [True]
+
+
+@pytest.mark.parametrize("pattern", ["(((((((((a+)+)+)+)+)+)+)+)+)+b", r"(a*)*\1b", "x" * 4097])
+def test_an_unsafe_pattern_says_so_within_two_seconds_and_the_next_one_is_answered(pattern: str) -> None:
+    match("(a|b)", ["a"])
+    started = time.monotonic()
+    result = match(pattern, ["a" * 20_000])
+    took = time.monotonic() - started
+    assert result == [False] or (isinstance(result, RegexError) and result.kind == "unsafe")
+    assert took < 2.5
+    assert match("(a|b)+c", ["abc", "c"]) == [True, False]
+
+
+def test_each_byte_is_a_character_in_the_c_locale() -> None:
+    assert match("^.(x|y)", ["üx"]) == [True]
+    assert match("^.(x|y)", ["üx"], locale="C") == [False]
+    assert match("^.x", ["üx"], locale="C") == [False]
+
+
+def test_library_is_named() -> None:
+    assert (library() or "glibc").startswith("glibc")
+
+
+def test_operators_are_not_judged_for_another_library() -> None:
+    assert match("vllm.entry", ["vllm.entry"], libc="musl 1.2.4") == [True], "the same in every dialect"
+    result = match("(a|b)+", ["a"], libc="musl 1.2.4")
+    assert isinstance(result, RegexError)
+    assert (result.kind, "musl 1.2.4" in result.message) == ("unsafe", True)
+    assert match("(a|b)+", ["a"], libc="glibc 2.17") == [True]

@@ -208,12 +208,13 @@ def test_loop_over_known_words_is_unrolled() -> None:
 
 def test_bodies_of_conditions_may_not_run() -> None:
     line = prompt("if pgrep x; then pkill x; else y; fi; z")
-    assert [(step.words[0].text, step.branch) for step in line.steps] == [
-        ("pgrep", False),
-        ("pkill", True),
-        ("y", True),
-        ("z", False),
+    assert [(step.words[0].text, [(g.kind, g.wanted) for g in step.groups]) for step in line.steps] == [
+        ("pgrep", [("list", True), ("condition", True)]),
+        ("pkill", [("list", True), ("body", True)]),
+        ("y", [("list", True), ("body", False)]),
+        ("z", []),
     ]
+    assert not any(step.branch for step in line.steps)
 
 
 def test_functions_are_entered_where_they_are_called() -> None:

@@ -147,7 +147,10 @@ def test_kill_without_a_pid_prints_its_usage() -> None:
         ("kill $(ps -ef | awk '/Worker/ {print $2}')", {10: False, 12: True}),
         ("kill $(ps -ef | grep -F 'vllm.e' | head -1 | awk '{print $2}')", {10: None, 12: False}),
         ("kill $(pidof python)", {10: True, 12: False}),
-        ("ps -ef | grep Worker | cut -c 1-9 | xargs kill", {10: False, 12: True}),
+        ("ps -ef | grep Worker | cut -c 1-9 | xargs kill", {10: None, 12: None}),
+        ("ps -ef | grep Worker | awk '{print $3}' | xargs kill", {10: True, 12: False}),
+        ("ps -eo pid,cmd | grep Worker | cut -d' ' -f1 | xargs kill", {10: None, 12: None}),
+        ("ps aux | grep Worker | tr -s ' ' | cut -d ' ' -f 2 | xargs kill", {10: False, 12: True}),
     ],
 )
 def test_lists_made_by_ps_and_pidof(text: str, expected: dict[int, bool | None]) -> None:
