@@ -135,7 +135,7 @@ class Incident:
     def list_seen(self, host: str) -> bool:
         """The newest look has a list of compute processes."""
         look = self.newest(host)
-        return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
+        return look is not None and any(is_list(c, look) for c in self.parsed.coverage)
 
     def holds_now(self, life: Life) -> float | None:
         """Device memory tied to it in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
@@ -218,7 +218,8 @@ class Incident:
         return None
 
 
-def _is_list(coverage: Coverage, look: Look) -> bool:
+def is_list(coverage: Coverage, look: Look) -> bool:
+    """The look has a list of compute processes."""
     return coverage.at.look == look.id and coverage.source == "compute processes" and coverage.outcome == "ok"
 
 
@@ -237,14 +238,12 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
-    listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
+    listed = frozenset(look.id for look in looks if any(is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
-    hit = [life for life in census.lives if _hit_by_any(life, actions)]
-    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
-    families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)
+    families = _families(census, kinship, actions, heirs, book, log_roles, ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
@@ -253,6 +252,36 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     incident.ledgers = _ledgers(incident)
     return incident
+
+
+def _families(
+    census: Census,
+    kinship: Kinship,
+    actions: Sequence[ActionView],
+    heirs: Sequence[Inheritance],
+    book: RoleBook,
+    log_roles: dict[int, str],
+    parents: Sequence[Life],
+) -> list[Family]:
+    hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents]
+    return find_families(census, kinship, seeds, [*hit, *parents], heirs, book, log_roles)
+
+
+def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life]) -> list[Family]:
+    """The incident's families, where each of ``parents`` counts as the head of what it started.
+
+    Ids are those of the incident; a family that it does not have gets the next free one.
+    """
+    heirs = [item for look in incident.looks for item in inheritances(incident.census, incident.kinship, look)]
+    log_roles = {role.pid: role.role for role in incident.parsed.roles}
+    found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents)
+    free = len(incident.families)
+    for family in found:
+        known = [old.id for life in family.members if (old := incident.family_of(life)) is not None]
+        free += not known
+        family.id = known[0] if known else f"F{free}"
+    return found
 
 
 def is_undated(action: KillAction) -> bool:
