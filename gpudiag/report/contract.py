@@ -91,6 +91,10 @@ class _Model(BaseModel):
         return _without_surrogates(data)
 
 
+ContractModel = _Model
+"""What every public object is made of."""
+
+
 class Tool(_Model):
     """The program that made the report."""
 

@@ -191,8 +191,8 @@ def _world(
 def world_of(look: Look, census: Census, listed: frozenset[str], left_out: frozenset[int], *, complete: bool) -> World:
     """The processes of one look, as a command given right then finds them.
 
-    ``left_out``: PIDs that only the looking itself put there. Where the look has no whole table (``complete`` is false),
-    processes that other looks show are added if nothing says that they were not there.
+    ``left_out``: PIDs that only the looking itself put there. Where the look has no whole table (``complete`` is
+    false), processes that other looks show are added if nothing says that they were not there.
     """
     candidates: list[Candidate] = []
     devices: dict[int, frozenset[str]] = {}

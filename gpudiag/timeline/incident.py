@@ -13,7 +13,7 @@ from gpudiag.timeline.commands import ActionView, StepView, replay_actions
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
-from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
@@ -264,12 +264,14 @@ def _families(
     parents: Sequence[Life],
 ) -> list[Family]:
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
-    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents]
+    heads = {life.key for life in parents if not is_shell(life)}
+    started = [life for life in census.lives if (above := kinship.parent(life)) is not None and above.key in heads]
+    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents] + started
     return find_families(census, kinship, seeds, [*hit, *parents], heirs, book, log_roles)
 
 
 def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life]) -> list[Family]:
-    """The incident's families, where each of ``parents`` counts as the head of what it started.
+    """The incident's families, where each of ``parents`` (no shell, not PID 1) is the head of what it started.
 
     Ids are those of the incident; a family that it does not have gets the next free one.
     """

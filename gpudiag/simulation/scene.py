@@ -1,0 +1,146 @@
+"""The look that a command is replayed on, and the servers that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpudiag.rules.book import Book
+from gpudiag.rules.engines import Engine
+from gpudiag.shell.world import World
+from gpudiag.timeline.commands import world_of
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident, families_with, is_list
+from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.order import Look
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An incident with the knowledge about engines."""
+
+    incident: Incident
+    engines: tuple[Engine, ...]
+
+    @cached_property
+    def book(self) -> Book:
+        """Titles and names of all engines."""
+        return Book(self.engines)
+
+    def engine(self, name: str | None) -> Engine | None:
+        """An engine by name."""
+        return next((engine for engine in self.engines if engine.name == name), None)
+
+    @cached_property
+    def heads(self) -> tuple[Life, ...]:
+        """Launchers that put their children into groups of their own: what they started belongs to them."""
+        apart = {engine.name for engine in self.engines if engine.children_own_session}
+        roles = ((life, self.book.role_of(life.comm, life.cmdline)) for life in self.incident.census.lives)
+        return tuple(life for life, role in roles if role is not None and role[0] in apart and role[1] == "launcher")
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """Every server or job of interest."""
+        return tuple(families_with(self.incident, self.book, self.heads))
+
+    def families_named_by(self, named: Iterable[Life]) -> tuple[Family, ...]:
+        """As ``families``; a process named by its PID is the head of what it started."""
+        extra = [life for life in named if life not in self.heads and life.pid != 1]
+        return tuple(families_with(self.incident, self.book, [*self.heads, *extra])) if extra else self.families
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The processes of one look, as a command finds them."""
+
+    look: Look
+    world: World
+    lives: dict[int, Life]
+    """By PID."""
+    user: str | None
+    """Who took the look."""
+
+
+def scene_of(incident: Incident, look: Look) -> Scene:
+    """The processes of a look without those that only the looking put there."""
+    view = incident.views[look.id]
+    listed = frozenset({look.id} if any(is_list(c, look) for c in incident.parsed.coverage) else ())
+    passing = frozenset(
+        life.pid for life in incident.census.lives if life.host == look.host and _ends_with_the_look(incident, life)
+    )
+    # Who could not be seen from where the look was taken (another PID namespace) cannot be reached from there either.
+    world = world_of(look, incident.census, listed, passing, complete=view.hidden is False)
+    there = {process.pid for process in world.processes}
+    lives: dict[int, Life] = {}
+    for life in incident.census.lives:
+        if life.host == look.host and life.pid in there and (life.pid not in lives or look.id in life.sightings):
+            lives[life.pid] = life
+    return Scene(look, world, lives, view.user)
+
+
+def _ends_with_the_look(incident: Incident, life: Life) -> bool:
+    """The ``ps`` that printed a table, and the tool that looked: its command line may hold the very kill pattern."""
+    return life.program == "ps" or (incident.kinship.is_observer(life) and "gpudiag" in (life.cmdline or ""))
+
+
+def server_look(incident: Incident, family: Family) -> Look | None:
+    """The newest look that still has the server: whole if there is such a look, else its root, else some member."""
+    looks = [look for look in incident.looks if look.host == family.host]
+    census = incident.census
+    living = [{life.key for life in family.members if census.alive(life, look) is True} for look in looks]
+    root = family.root.key if family.root is not None else None
+    with_root = [n for n, keys in enumerate(living) if root in keys]
+    whole = [
+        n for n in with_root if not any(_is_loss(family, key) for key in set[Key]().union(*living[:n]) - living[n])
+    ]
+    for found in (whole, with_root, [n for n, keys in enumerate(living) if keys]):
+        if found:
+            return looks[found[-1]]
+    seen = [look for look in looks if any(_not_gone(incident, life, look) for life in family.members)]
+    return seen[-1] if seen else None
+
+
+def _is_loss(family: Family, key: Key) -> bool:
+    """The end of this member is no everyday event: a helper without a role (a compiler, a probe) comes and goes."""
+    life = next(life for life in family.members if life.key == key)
+    used_gpu = any(seen.bookings or seen.mapped for seen in life.sightings.values())
+    return used_gpu or family.engine is None or family.role(life) is not None
+
+
+def _not_gone(incident: Incident, life: Life, look: Look) -> bool:
+    return look.id in life.sightings and incident.census.alive(life, look) is not False
+
+
+def members_in(incident: Incident, scene: Scene, family: Family) -> dict[int, Life]:
+    """Its processes that live in the look, or that nothing shows to be dead there."""
+    return {
+        pid: life
+        for pid, life in scene.lives.items()
+        if life in family.members and incident.census.alive(life, scene.look) is not False
+    }
+
+
+def holds(scene: Scene, lives: Iterable[Life]) -> dict[str, float | None]:
+    """MiB by GPU that the look books on the processes; ``None`` where a figure is missing."""
+    total: dict[str, float | None] = {}
+    for life in lives:
+        seen = life.sightings.get(scene.look.id)
+        for gpu, mib in (seen.held() if seen is not None else {}).items():
+            before = total.get(gpu, 0.0)
+            total[gpu] = None if mib is None or before is None else before + mib
+    return total
+
+
+def looks_to_judge(incident: Incident, families: Sequence[Family], name: str | None) -> tuple[Look, ...]:
+    """Looks of that name; without one every look that is the newest of some server, newest first.
+
+    Without servers: the newest look of each host.
+    """
+    if name is not None:
+        return tuple(look for look in incident.looks if look.name == name)
+    found = {look.id: look for family in families if (look := server_look(incident, family)) is not None}
+    if not found:
+        newest = (incident.newest(host) for host in incident.hosts())
+        found = {look.id: look for look in newest if look is not None}
+    return tuple(sorted(found.values(), key=lambda look: -look.position))
