@@ -428,6 +428,8 @@ class Plan(_Model):
     keep: tuple[KeepEntry, ...] = ()
     then: tuple[ThenEntry, ...] = ()
     next_time: NextTime | None = None
+    no_next_time: str | None = None
+    """Why no command is proposed for next time; ``None`` where one is, or where no server was aimed at."""
 
 
 class Sample(_Model):

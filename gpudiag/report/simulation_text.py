@@ -152,7 +152,11 @@ def _memory(page: Page, answer: Simulation) -> None:
     if not gpus:
         return
     page.heading("Memory of this server")
-    page.rows(gpus, lambda gpu: page.say(_gpu(answer, gpu), 2, f"{gpu}: "), "GPU")
+    page.rows(gpus, lambda gpu: page.say(_gpu(answer, gpu), 2, f"{_gpu_name(gpu)}: "), "GPU")
+
+
+def _gpu_name(gpu: str) -> str:
+    return "GPU not known" if gpu == "?" else gpu
 
 
 def _gpu(answer: Simulation, gpu: str) -> str:

@@ -247,9 +247,13 @@ def _unknown(page: Page, view: View) -> None:
 
 def _next_time(page: Page, view: View) -> None:
     following = view.report.plan.next_time
-    if following is None:
+    without = view.report.plan.no_next_time
+    if following is None and without is None:
         return
     page.heading("Next time")
+    if following is None:
+        page.say(f"No command is proposed: {without}.")
+        return
     page.command(following.command, 4)
     matches = pid_set(following.matches) or "none of the recorded PIDs"
     misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
