@@ -72,7 +72,8 @@ def picks_of(stage: Stage, asked: Asked, user: str | None, look_name: str | None
         scene = scene_of(stage.incident, look)
         caller = caller_of(user or scene.user or ASSUMED_USER, scene.world)
         effect = effect_of(asked, scene, caller, stage.book)
-        families = stage.families_named_by(_named(effect))
+        hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True]
+        families = stage.families_for(_named(effect), hit)
         targets = _targets(stage, effect, families)
         for family in families:
             own = look if look_name is not None else server_look(stage.incident, family)

@@ -32,21 +32,17 @@ def followers(stage: Stage, pick: Pick) -> tuple[Following, ...]:
         return ()
     version = _version(stage, engine, pick.family.host)
     found: dict[int, Following] = {}
-    ended: dict[int, str] = {}
-    for pid in pick.members:
-        if pick.effect.reached(pid) is True and (ends := pick.effect.ends(pid)) is not False:
-            ended[pid] = "inferred" if ends else "possible"
-    waiting = list(ended)
+    ended = {pid: pick.effect.ends(pid) for pid in pick.members if pick.effect.reached(pid) is True}
+    # A consequence of a consequence is possible at most: its sentence was made for a server that is otherwise whole.
+    waiting = [(pid, "inferred" if ends else "possible") for pid, ends in ended.items() if ends is not False]
     while waiting:
-        pid = waiting.pop(0)
-        for item in _caused_by(pick, engine, version, pid, ended[pid]):
+        pid, certainty = waiting.pop(0)
+        for item in _caused_by(pick, engine, version, pid, certainty):
             known = found.get(item.pid)
             better = known is None or (known.certainty == "possible" and item.certainty == "inferred")
-            if pick.effect.reached(item.pid) is True or not better:
-                continue
-            found[item.pid] = item
-            ended[item.pid] = item.certainty
-            waiting.append(item.pid)
+            if pick.effect.reached(item.pid) is not True and better:
+                found[item.pid] = item
+                waiting.append((item.pid, "possible"))
     return tuple(found[pid] for pid in sorted(found))
 
 
@@ -57,7 +53,9 @@ def _caused_by(
         holds = coupling.holds_for(version)
         if holds is False or not _starts(pick, engine, coupling, pid):
             continue
-        sure = holds is True and coupling.certainty == certainty == "inferred"
+        # A coupling that names its signals is about what the handler does, whether or not the process then ends.
+        started = certainty == "inferred" or bool(coupling.by)
+        sure = holds is True and started and coupling.certainty == "inferred"
         shown = "" if holds else "; the engine's version is not known"
         for other, life in pick.members.items():
             if other != pid and ("rest" in coupling.leave or _role(pick, engine, life) in coupling.leave):

@@ -15,6 +15,9 @@ from gpudiag.timeline.incident import Incident, families_with, is_list
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import Look
 
+MAX_LOOKS = 12
+"""Looks of an incident that are searched for a server which no other sign points to."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -42,12 +45,17 @@ class Stage:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """Every server or job of interest."""
-        return tuple(families_with(self.incident, self.book, self.heads))
+        return tuple(families_with(self.incident, self.book, self.heads, ()))
 
-    def families_named_by(self, named: Iterable[Life]) -> tuple[Family, ...]:
-        """As ``families``; a process named by its PID is the head of what it started."""
-        extra = [life for life in named if life not in self.heads and life.pid != 1]
-        return tuple(families_with(self.incident, self.book, [*self.heads, *extra])) if extra else self.families
+    def families_for(self, named: Sequence[Life], hit: Sequence[Life]) -> tuple[Family, ...]:
+        """As ``families``, with those that a command hits; a process named by its PID is the head of what it started.
+
+        One that a pattern hits is no head: it may be a login shell or a scheduler, which started unrelated things.
+        """
+        heads = [*self.heads, *(life for life in named if life.pid != 1)]
+        if len(heads) == len(self.heads) and all(any(life in f.members for f in self.families) for life in hit):
+            return self.families
+        return tuple(families_with(self.incident, self.book, heads, hit))
 
 
 @dataclass(frozen=True)
@@ -133,14 +141,12 @@ def holds(scene: Scene, lives: Iterable[Life]) -> dict[str, float | None]:
 
 
 def looks_to_judge(incident: Incident, families: Sequence[Family], name: str | None) -> tuple[Look, ...]:
-    """Looks of that name; without one every look that is the newest of some server, newest first.
+    """Looks of that name; without one every look that is the newest of some server, and the newest ones, newest first.
 
-    Without servers: the newest look of each host.
+    A server that nothing but the command points to may be gone in the newest.
     """
     if name is not None:
         return tuple(look for look in incident.looks if look.name == name)
-    found = {look.id: look for family in families if (look := server_look(incident, family)) is not None}
-    if not found:
-        newest = (incident.newest(host) for host in incident.hosts())
-        found = {look.id: look for look in newest if look is not None}
-    return tuple(sorted(found.values(), key=lambda look: -look.position))
+    known = {look.id for family in families if (look := server_look(incident, family)) is not None}
+    chosen = [n for n, look in enumerate(incident.looks) if look.id in known or n >= len(incident.looks) - MAX_LOOKS]
+    return tuple(incident.looks[n] for n in reversed(chosen))

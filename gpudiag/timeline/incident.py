@@ -243,7 +243,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
-    families = _families(census, kinship, actions, heirs, book, log_roles, ())
+    families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
@@ -262,22 +262,24 @@ def _families(
     book: RoleBook,
     log_roles: dict[int, str],
     parents: Sequence[Life],
+    others: Sequence[Life],
 ) -> list[Family]:
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     heads = {life.key for life in parents if not is_shell(life)}
     started = [life for life in census.lives if (above := kinship.parent(life)) is not None and above.key in heads]
-    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents] + started
+    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents, *others, *started]
     return find_families(census, kinship, seeds, [*hit, *parents], heirs, book, log_roles)
 
 
-def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life]) -> list[Family]:
-    """The incident's families, where each of ``parents`` (no shell, not PID 1) is the head of what it started.
+def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life], others: Sequence[Life]) -> list[Family]:
+    """The incident's families and those of ``others``.
 
-    Ids are those of the incident; a family that it does not have gets the next free one.
+    Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family
+    that it does not have gets the next free one.
     """
     heirs = [item for look in incident.looks for item in inheritances(incident.census, incident.kinship, look)]
     log_roles = {role.pid: role.role for role in incident.parsed.roles}
-    found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents)
+    found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents, others)
     free = len(incident.families)
     for family in found:
         known = [old.id for life in family.members if (old := incident.family_of(life)) is not None]
