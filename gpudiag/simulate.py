@@ -20,7 +20,7 @@ ANY = Wanted()
 
 
 class NoSuchServerError(ValueError):
-    """The evidence has no server with the id or the PID that the person named; the message says what it has."""
+    """The evidence has no such server or look as the person named; the message says what it has."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ def simulate(commands: Sequence[str], paths: Sequence[Path], question: Question)
 
 def simulate_one(stage: Stage, command: str, question: Question) -> Simulation:
     """What one command would do."""
+    names = [look.name for look in stage.incident.looks]
+    if question.wanted.look is not None and question.wanted.look not in names:
+        raise NoSuchServerError(
+            f"no look is called {question.wanted.look!r}; there is {', '.join(names[:20]) or 'none'}."
+        )
     asked = Asked(command, question.shell, question.over_ssh, _script_text(stage, command))
     picks = picks_of(stage, asked, question.user, question.wanted.look)
     chosen = choose(stage, picks, question.wanted)

@@ -37,7 +37,7 @@ class Wanted:
     """Name of the look whose processes count; ``None``: the newest that still has the server."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pick:
     """A server in the look that it is judged by."""
 
@@ -87,18 +87,23 @@ def picks_of(stage: Stage, asked: Asked, user: str | None, look_name: str | None
 def choose(stage: Stage, picks: Sequence[Pick], wanted: Wanted) -> tuple[Pick, ...]:
     """The server that is meant: one, or those between which it cannot be told.
 
-    What the person says comes first; then what the command is aimed at or hits, then all. Of several, those that hold
-    memory are meant, and of these the ones that the recorded commands were aimed at.
+    What the person says comes first; then servers that the command is aimed at or hits, if they are known without it.
+    Where it hits only something else while such servers are there, nobody can tell. Of several, those that it is aimed
+    at are meant; of these, those that hold memory; of these, those that the recorded commands were aimed at.
     """
     if wanted.family is not None:
         return tuple(pick for pick in picks if pick.family.id == wanted.family)
     if wanted.pid is not None:
         return tuple(pick for pick in picks if wanted.pid in pick.members)[:1]
+    ids = {family.id for family in stage.families}
+    known = [pick for pick in picks if pick.family.id in ids]
+    touched = [pick for pick in picks if pick.aimed or pick.hits]
+    if touched and known and not any(pick in known for pick in touched):
+        return (*touched, *known)
     meant = stage.incident.aims.targets
-    chosen = list(picks)
+    chosen = [pick for pick in touched if pick in known] or touched or known or list(picks)
     narrowing: tuple[Callable[[Pick], bool], ...] = (
         lambda pick: pick.aimed,
-        lambda pick: pick.hits,
         lambda pick: any(mib is None or mib >= 1 for mib in pick.held.values()),
         lambda pick: pick.family.id in meant,
     )

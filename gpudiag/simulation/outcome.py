@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpudiag.report import simulation as s
 from gpudiag.report.contract import ActionStep, Fate
@@ -139,20 +139,26 @@ def describe(stage: Stage, asked: Asked, pick: Pick) -> s.Simulation:
 
 
 def undecided_server(stage: Stage, asked: Asked, picks: Sequence[Pick]) -> s.Simulation:
-    """The answer where it cannot be told which server is meant."""
-    because = (
-        "the evidence shows several servers that may be meant; name one with --family or --pid"
-        if picks
-        else "the evidence shows no server or job that holds GPU memory or belongs to a known engine"
-    )
-    first = picks[0] if picks else None
+    """The answer where it cannot be told which server is meant: whom it hits, and nothing about who should be."""
+    carried_by = asked.shell or ("ssh" if asked.over_ssh else "prompt")
+    if not picks:
+        nobody = "the evidence shows no server or job that holds GPU memory, is of a known engine, or is hit"
+        return s.Simulation(command=asked.text, verdict=UNTOLD, because=nobody, carried_by=carried_by)
+    everybody = replace(picks[0], members=picks[0].scene.lives)
+    parts = parts_of(stage, everybody)
+    steps = (_step(stage, everybody, step) for step in everybody.effect.replay.steps)
     return s.Simulation(
         command=asked.text,
+        steps=tuple(step.model_copy(update={"missed": ()}) for step in steps),
+        hit=parts.hit,
         verdict=UNTOLD,
-        because=because,
-        user=first.effect.caller.user if first is not None else None,
-        carried_by=asked.shell or ("ssh" if asked.over_ssh else "prompt"),
-        notes=first.effect.obscure if first is not None else (),
+        because="the evidence shows several servers that may be meant; name one with --family or --pid",
+        hit_shells=parts.shells,
+        look=everybody.scene.look.name,
+        host=everybody.scene.look.host or None,
+        user=everybody.effect.caller.user,
+        carried_by=carried_by,
+        notes=tuple(_notes(everybody, parts)),
         servers=tuple(_server(stage, pick) for pick in picks),
     )
 

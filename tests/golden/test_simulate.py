@@ -15,7 +15,9 @@ from gpudiag.simulate import Question, simulate
 from gpudiag.simulation.choose import Wanted
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RUNS = sorted(file.parent for folder in ("vllm", "engines", "commands") for file in FIXTURES.glob(f"{folder}/*/truth.json"))
+RUNS = sorted(
+    file.parent for folder in ("vllm", "engines", "commands") for file in FIXTURES.glob(f"{folder}/*/truth.json")
+)
 WHOLE = [run for run in RUNS if run.parent.name != "commands"]
 """Runs that also show what was left."""
 
