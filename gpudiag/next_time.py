@@ -71,7 +71,7 @@ def find_next_time(incident: Incident, by_pid: ByPid) -> Found:
     if family is None or look is None:
         return Found(None, None)
     scene = scene_of(incident, look)
-    members = members_in(incident, scene, family)
+    members = members_in(incident, scene, family, incident.aims.lives)
     if not scene.world.complete:
         return Found(None, NO_TABLE)
     tried = _tried(incident, scene, family)

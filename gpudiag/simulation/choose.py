@@ -17,7 +17,7 @@ from gpudiag.simulation.scene import (
     scene_of,
     server_look,
 )
-from gpudiag.timeline.aims import find_aims
+from gpudiag.timeline.aims import Aims, find_aims
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.lives import Life
@@ -74,12 +74,12 @@ def picks_of(stage: Stage, asked: Asked, user: str | None, look_name: str | None
         effect = effect_of(asked, scene, caller, stage.book)
         hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True]
         families = stage.families_for(_named(effect), hit)
-        targets = _targets(stage, effect, families)
+        aims = _aims(stage, effect, families)
         for family in families:
             own = look if look_name is not None else server_look(stage.incident, family)
-            members = members_in(stage.incident, scene, family)
+            members = members_in(stage.incident, scene, family, aims.lives or stage.incident.aims.lives)
             if members and own is look:
-                aimed = family.id in targets
+                aimed = family.id in aims.targets
                 found.append(Pick(family, effect, members, aimed, user is None and scene.user is None))
     return tuple(found)
 
@@ -120,8 +120,8 @@ def _named(effect: Effect) -> list[Life]:
     return [life for pid in sorted(pids) if (life := effect.scene.lives.get(pid)) is not None]
 
 
-def _targets(stage: Stage, effect: Effect, families: Sequence[Family]) -> frozenset[str]:
-    """Families that the command is aimed at, by the measure for recorded commands."""
+def _aims(stage: Stage, effect: Effect, families: Sequence[Family]) -> Aims:
+    """What the command is aimed at, by the measure for recorded commands."""
     look = effect.scene.look
     action = KillAction(
         host=look.host,
@@ -143,6 +143,12 @@ def _targets(stage: Stage, effect: Effect, families: Sequence[Family]) -> frozen
     pids = frozenset(process.pid for process in effect.scene.world.processes)
     # Placed after every look, so that who lives on in reality says nothing about what this command would do.
     view = ActionView("S", action, look.host, AFTER_ALL, effect.caller, effect.replay, steps, look, pids)
-    there = [family for family in families if members_in(stage.incident, effect.scene, family)]
+    there = [family for family in families if _is_there(stage, effect, family)]
     logged = frozenset(role.pid for role in stage.incident.parsed.roles)
-    return find_aims([view], there, stage.incident.kinship, stage.book, logged).targets
+    return find_aims([view], there, stage.incident.kinship, stage.book, logged)
+
+
+def _is_there(stage: Stage, effect: Effect, family: Family) -> bool:
+    scene = effect.scene
+    alive = (stage.incident.census.alive(life, scene.look) for life in scene.lives.values() if life in family.members)
+    return any(answer is not False for answer in alive)

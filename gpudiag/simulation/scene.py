@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpudiag.rules.book import Book
 from gpudiag.rules.engines import Engine
 from gpudiag.shell.world import World
+from gpudiag.simulation.server import server_part
 from gpudiag.timeline.commands import world_of
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident, families_with, is_list
@@ -120,12 +121,13 @@ def _not_gone(incident: Incident, life: Life, look: Look) -> bool:
     return look.id in life.sightings and incident.census.alive(life, look) is not False
 
 
-def members_in(incident: Incident, scene: Scene, family: Family) -> dict[int, Life]:
-    """Its processes that live in the look, or that nothing shows to be dead there."""
+def members_in(incident: Incident, scene: Scene, family: Family, aimed: Collection[Key]) -> dict[int, Life]:
+    """Processes of the server that live in the look, or that nothing shows to be dead there."""
+    server = server_part(incident, family, aimed)
     return {
         pid: life
         for pid, life in scene.lives.items()
-        if life in family.members and incident.census.alive(life, scene.look) is not False
+        if life.key in server and incident.census.alive(life, scene.look) is not False
     }
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from gpudiag.report.simulation import Simulation
 from gpudiag.simulate import Question, simulate
 
-HEADER = "    PID    PPID    PGID     SID USER                 STAT                  STARTED ELAPSED NLWP COMMAND         COMMAND"
+HEADER = (
+    "    PID    PPID    PGID     SID USER                 STAT                  STARTED ELAPSED NLWP "
+    "COMMAND         COMMAND"
+)
 WHEN = "2026-11-30T21:15:18.846Z"
 
 

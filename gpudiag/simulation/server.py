@@ -1,0 +1,63 @@
+"""What of a process group is the server: a script puts all that it starts into one group, and a backup is no server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gpudiag.timeline.families import Family
+from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import is_shell
+from gpudiag.timeline.lives import Key, Life
+
+_HEADS = ("server", "launcher")
+
+
+def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> frozenset[Key]:
+    """Members that belong to the server; ``aimed`` tells two servers of one group apart.
+
+    Processes hang together by descent, where no shell stands between. Of what hangs together so, that belongs which has
+    a role or used a GPU; a family without either is one job. A shell belongs if all that it started does: it may be the
+    loop that starts the server again.
+    """
+    trees = _trees(incident, family)
+    with_sign = [tree for tree in trees if any(_has_sign(family, life) for life in tree)]
+    if not with_sign:
+        return frozenset(life.key for life in family.members)
+    heads = [tree for tree in with_sign if any(_is_head(family, life) for life in tree)]
+    meant = [tree for tree in heads if any(life.key in aimed for life in tree)]
+    others = [tree for tree in heads if meant and tree not in meant]
+    keys = {life.key for tree in with_sign if tree not in others for life in tree}
+    return frozenset(_with_shells(incident, family, keys))
+
+
+def _trees(incident: Incident, family: Family) -> list[list[Life]]:
+    """Members other than shells, by their highest ancestor that is a member and no shell."""
+    members = {life.key for life in family.members if not is_shell(life)}
+    trees: dict[Key, list[Life]] = {}
+    for life in family.members:
+        if life.key not in members:
+            continue
+        top = life
+        while (above := incident.kinship.parent(top)) is not None and above.key in members:
+            top = above
+        trees.setdefault(top.key, []).append(life)
+    return list(trees.values())
+
+
+def _has_sign(family: Family, life: Life) -> bool:
+    return family.role(life) is not None or any(seen.bookings or seen.mapped for seen in life.sightings.values())
+
+
+def _is_head(family: Family, life: Life) -> bool:
+    return family.role(life) in _HEADS
+
+
+def _with_shells(incident: Incident, family: Family, keys: set[Key]) -> set[Key]:
+    started: dict[Key, list[Life]] = {}
+    for life in family.members:
+        if (above := incident.kinship.parent(life)) is not None:
+            started.setdefault(above.key, []).append(life)
+    shells = [life for life in family.members if is_shell(life) and life.key in started]
+    for _ in shells:  # a shell inside a shell needs as many rounds
+        keys |= {shell.key for shell in shells if all(child.key in keys for child in started[shell.key])}
+    return keys
