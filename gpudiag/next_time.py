@@ -72,6 +72,8 @@ def find_next_time(incident: Incident, by_pid: ByPid) -> Found:
         return Found(None, None)
     scene = scene_of(incident, look)
     members = members_in(incident, scene, family, incident.aims.lives)
+    if not members:
+        return Found(None, NONE_CLEAN)
     if not scene.world.complete:
         return Found(None, NO_TABLE)
     tried = _tried(incident, scene, family)

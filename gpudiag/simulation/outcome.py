@@ -144,7 +144,9 @@ def undecided_server(stage: Stage, asked: Asked, picks: Sequence[Pick]) -> s.Sim
     if not picks:
         nobody = "the evidence shows no server or job that holds GPU memory, is of a known engine, or is hit"
         return s.Simulation(command=asked.text, verdict=UNTOLD, because=nobody, carried_by=carried_by)
-    everybody = replace(picks[0], members=picks[0].scene.lives)
+    effect = picks[0].effect
+    living = {pid: life for pid, life in effect.scene.lives.items() if _may_die(stage, effect, life)}
+    everybody = replace(picks[0], members=living)
     parts = parts_of(stage, everybody)
     steps = (_step(stage, everybody, step) for step in everybody.effect.replay.steps)
     return s.Simulation(

@@ -20,8 +20,12 @@ def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> f
     loop that starts the server again.
     """
     trees = _trees(incident, family)
-    with_sign = [tree for tree in trees if any(_has_sign(family, life) for life in tree)]
-    if not with_sign:
+    signed = [life for life in family.members if not is_shell(life) and _has_sign(family, life)]
+    # What a loop starts again and again is the same thing each time, whichever of them was seen with memory. What
+    # nothing is known of (``None``) cannot be told apart.
+    lines = {None, *(life.cmdline for life in signed)}
+    with_sign = [tree for tree in trees if any(life in signed or life.cmdline in lines for life in tree)]
+    if not signed:
         return frozenset(life.key for life in family.members)
     heads = [tree for tree in with_sign if any(_is_head(family, life) for life in tree)]
     meant = [tree for tree in heads if any(life.key in aimed for life in tree)]

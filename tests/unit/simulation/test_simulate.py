@@ -187,3 +187,27 @@ def test_json_reads_back_as_it_was(server: Path) -> None:
     answer = ask(server, "pkill -9 -f vllm.entrypoints")
     assert Simulation.model_validate_json(answer.to_json()) == answer
     assert several_to_json((answer, answer)).count('"schema": "gpudiag.simulation/1"') == 2
+
+
+def in_script(*rows: Row) -> tuple[Row, ...]:
+    """Rows in the process group of one script."""
+    return tuple(Row(row.pid, row.args, 400 if row.ppid == 1 else row.ppid, 400, user="root") for row in rows)
+
+
+def test_what_a_script_started_beside_the_server_is_no_part_of_it(tmp_path: Path) -> None:
+    folder = write(tmp_path, (Row(400, "bash start.sh"), *in_script(Row(401, "backup --all"), *VLLM)))
+    answer = ask(folder, "kill -9 -- -400")
+    assert (answer.verdict, answer.collateral) == ("not_clean", (400, 401))
+    assert ask(folder, "kill -9 500 501 502 503").verdict == "clean"
+
+
+def test_two_servers_of_one_script_are_told_apart_by_the_command(tmp_path: Path) -> None:
+    folder = write(tmp_path, (Row(400, "bash start.sh"), *in_script(*VLLM, *OTHER)))
+    answer = ask(folder, "kill -9 500 601")
+    assert ask(folder, "kill -9 500").survivors == (501, 502, 503)
+    assert set(answer.survivors) | set(answer.collateral) >= {501, 502, 503}
+
+
+def test_a_loop_that_starts_only_the_server_is_part_of_it(tmp_path: Path) -> None:
+    folder = write(tmp_path, (Row(400, "bash -c while true; do serve; done"), *in_script(*VLLM)))
+    assert ask(folder, "kill -9 500 501 502 503").survivors == (400,)
