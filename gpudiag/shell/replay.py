@@ -9,9 +9,10 @@ from gpudiag.shell.carriers import Standin, above, chain, later_steps, replaces_
 from gpudiag.shell.lines import Carrier, Line, Step
 from gpudiag.shell.observed import Death, Observed, death, no_connection, printed, printed_status
 from gpudiag.shell.selection import Selection, Verdict
+from gpudiag.shell.signals import number_of
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
-from gpudiag.shell.tools.common import any_of, verdicts_for_all
+from gpudiag.shell.tools.common import any_of, refused, verdicts_for_all
 from gpudiag.shell.world import Caller, World
 
 __all__ = ["CarrierReplay", "Observed", "Replay", "StepReplay", "replay"]
@@ -106,6 +107,8 @@ def _pick(
     recorded = () if step.container is not None else world.processes
     whole = replace(world, processes=recorded + own)
     selection = _run_tool(tool, step, whole, who, frozenset(candidate.pid for candidate in own))
+    if _dash_refuses(line, step):
+        selection = refused(whole, who, "kill: Illegal number: -", 2, signal=selection.signal)
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
     verdicts = tuple(verdict for verdict in selection.verdicts if verdict.pid > 0)
     if step.container is not None:
@@ -114,6 +117,13 @@ def _pick(
         selection = replace(selection, exit_code=selection.exit_code if selection.error else None)
     rows = tuple(_row(line, step, one, extra, by_pid, selection, observed) for one in carriers)
     return replace(selection, verdicts=verdicts), rows
+
+
+def _dash_refuses(line: Line, step: Step) -> bool:
+    """dash's own kill takes no ``--`` behind ``-9`` or ``-KILL`` (behind ``-s KILL`` it does) and signals nobody."""
+    words = [word.text or "" for word in step.words[:3]]
+    own = words[0] == "kill" and not step.wrappers and line.carriers[step.carrier].shell == "dash"
+    return own and words[2:] == ["--"] and words[1].startswith("-") and number_of(words[1][1:]) is not None
 
 
 def _run_tool(tool: str, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
