@@ -116,10 +116,11 @@ def _candidates(incident: Incident, family: Family, members: Sequence[Life], by_
 def _groups(members: Sequence[Life]) -> Iterator[Candidate]:
     groups = {life.integer("pgid") for life in members}
     known = sorted(group for group in groups if group is not None and group > 1)
-    if len(known) == len(groups) <= MAX_NAMED:
+    if known and len(known) == len(groups) <= MAX_NAMED:
+        # Not `kill -KILL --`: dash refuses that.
         what = "the process group still names" if len(known) == 1 else "the process groups still name"
         yield Candidate(
-            f"kill -KILL -- {' '.join(f'-{group}' for group in known)}",
+            f"kill -s KILL -- {' '.join(f'-{group}' for group in known)}",
             f"{what} every member after the first process died; read it before stopping: ps -o pgid= -p PID",
         )
 
@@ -211,7 +212,8 @@ def _shape(step: StepReplay) -> tuple[object, ...] | None:
         return None
     words = [word.text or word.raw for word in step.step.words[1:]]
     if step.tool == "kill":
-        targets = words[1:] if words and words[0] != "--" else words
+        first = next((n for n, word in enumerate(words) if word == "--"), 2 if words[:1] == ["-s"] else 1)
+        targets = words[first:]
         groups = frozenset(word for word in targets if re.fullmatch(r"-\d+", word))
         return ("group", groups) if groups else ("kill", step.signal or KILL, frozenset(targets) - {"--"})
     options = frozenset(word for word in words if not re.fullmatch(r"-(?:\d+|[A-Z]{2,})", word))

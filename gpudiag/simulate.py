@@ -27,7 +27,8 @@ class NoSuchServerError(ValueError):
 class Question:
     """What the person wants to know about each command."""
 
-    shell: str | None = None
+    run_by: str | None = None
+    """The shell that gets it with ``-c``; ``None``: as ``over_ssh`` says, else typed at a prompt."""
     over_ssh: bool = False
     user: str | None = None
     wanted: Wanted = ANY
@@ -51,7 +52,7 @@ def simulate_one(stage: Stage, command: str, question: Question) -> Simulation:
         raise NoSuchServerError(
             f"no look is called {question.wanted.look!r}; there is {', '.join(names[:20]) or 'none'}."
         )
-    asked = Asked(command, question.shell, question.over_ssh, _script_text(stage, command))
+    asked = Asked(command, question.run_by, question.over_ssh, _script_text(stage, command))
     picks = picks_of(stage, asked, question.user, question.wanted.look)
     chosen = choose(stage, picks, question.wanted)
     if not chosen and question.wanted != ANY:

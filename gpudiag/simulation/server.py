@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpudiag.timeline.families import Family
+from gpudiag.rules.engines import role_of
+from gpudiag.timeline.families import GENERAL, Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.lives import Key, Life
@@ -20,7 +21,7 @@ def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> f
     loop that starts the server again.
     """
     trees = _trees(incident, family)
-    signed = [life for life in family.members if not is_shell(life) and _has_sign(family, life)]
+    signed = [life for tree in trees for life in tree if _has_sign(family, life, tree[0])]
     # What a loop starts again and again is the same thing each time, whichever of them was seen with memory. What
     # nothing is known of (``None``) cannot be told apart.
     lines = {None, *(life.cmdline for life in signed)}
@@ -35,7 +36,7 @@ def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> f
 
 
 def _trees(incident: Incident, family: Family) -> list[list[Life]]:
-    """Members other than shells, by their highest ancestor that is a member and no shell."""
+    """Members other than shells, by their highest ancestor that is a member and no shell; that one stands first."""
     members = {life.key for life in family.members if not is_shell(life)}
     trees: dict[Key, list[Life]] = {}
     for life in family.members:
@@ -44,12 +45,19 @@ def _trees(incident: Incident, family: Family) -> list[list[Life]]:
         top = life
         while (above := incident.kinship.parent(top)) is not None and above.key in members:
             top = above
-        trees.setdefault(top.key, []).append(life)
+        tree = trees.setdefault(top.key, [top])
+        if life is not top:
+            tree.append(life)
     return list(trees.values())
 
 
-def _has_sign(family: Family, life: Life) -> bool:
-    return family.role(life) is not None or any(seen.bookings or seen.mapped for seen in life.sightings.values())
+def _has_sign(family: Family, life: Life, top: Life) -> bool:
+    """A role or memory. Python's own workers say nothing of whose they are, unless their parent is gone."""
+    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+        return True
+    found = role_of(life.comm, life.cmdline)
+    general = found is not None and found[0] == GENERAL
+    return family.role(life) is not None and (not general or life is top)
 
 
 def _is_head(family: Family, life: Life) -> bool:

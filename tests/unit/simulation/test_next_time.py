@@ -35,7 +35,7 @@ def in_script(rows: Iterable[Row], session: int = SCRIPT) -> tuple[Row, ...]:
 def test_the_process_group_is_the_first_choice(tmp_path: Path) -> None:
     folder = write(tmp_path, VLLM)
     command, matches = proposed(folder, "kill -9 500")
-    assert (command, matches) == ("kill -KILL -- -500", (500, 501, 502, 503))
+    assert (command, matches) == ("kill -s KILL -- -500", (500, 501, 502, 503))
     assert ask(folder, command).verdict == "clean"
 
 
@@ -50,7 +50,7 @@ def test_a_group_that_holds_somebody_else_is_never_proposed(tmp_path: Path) -> N
 
 
 def test_a_group_command_that_failed_is_not_proposed_again(tmp_path: Path) -> None:
-    for number, spelling in enumerate(("kill -9 -- -500", "kill -KILL -500", "pkill -9 -g 500")):
+    for number, spelling in enumerate(("kill -9 -- -500", "kill -KILL -500", "kill -s 9 -500", "pkill -9 -g 500")):
         folder = write(tmp_path / str(number), VLLM)
         command, matches = proposed(folder, "kill -9 500", spelling)
         assert command == "pkill -KILL -s 500", spelling
@@ -60,7 +60,7 @@ def test_a_group_command_that_failed_is_not_proposed_again(tmp_path: Path) -> No
 def test_what_worked_may_be_proposed(tmp_path: Path) -> None:
     write(tmp_path, VLLM)
     write(tmp_path, (), name="later")
-    assert proposed(tmp_path, "kill -9 -- -500")[0] == "kill -KILL -- -500"
+    assert proposed(tmp_path, "kill -9 -- -500")[0] == "kill -s KILL -- -500"
 
 
 def titled(*pids: int) -> tuple[Row, ...]:
@@ -73,7 +73,7 @@ def test_a_pattern_names_every_title_and_not_its_own_shell(tmp_path: Path) -> No
     folder = write(tmp_path, (Row(SCRIPT, "bash start.sh"), Row(401, "backup", 1, SCRIPT), *sessions))
     command, matches = proposed(folder, "kill -9 500 502")
     if command.startswith("pkill"):
-        for carried in ({}, {"shell": "bash"}, {"shell": "dash"}, {"over_ssh": True}):
+        for carried in ({}, {"run_by": "bash"}, {"run_by": "dash"}, {"over_ssh": True}):
             answer = ask(folder, command, **carried)
             assert (set(matches) <= set(answer.hit), answer.hit_shells, answer.collateral) == (True, (), ())
 

@@ -78,8 +78,8 @@ def test_a_step_that_fails_stops_what_depends_on_it(server: Path) -> None:
     ("question", "verdict"),
     [
         ({}, "clean"),
-        ({"shell": "bash"}, "clean"),
-        ({"shell": "dash"}, "not_clean"),
+        ({"run_by": "bash"}, "clean"),
+        ({"run_by": "dash"}, "not_clean"),
         ({"over_ssh": True}, "cannot_be_told"),
     ],
 )
