@@ -24,11 +24,13 @@ from gpudiag.report.contract import NextTime
 from gpudiag.rules.engines import shipped_engines
 from gpudiag.shell.replay import StepReplay
 from gpudiag.shell.signals import KILL
+from gpudiag.shell.syntax import program_of
 from gpudiag.simulation.choose import ASSUMED_USER, Pick
 from gpudiag.simulation.command import Asked, caller_of
 from gpudiag.simulation.effect import effect_of
 from gpudiag.simulation.outcome import CLEAN, judge, parts_of
 from gpudiag.simulation.scene import Scene, Stage, members_in, scene_of, server_look
+from gpudiag.simulation.stops import STOPPERS
 from gpudiag.timeline.families import GENERAL, Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
@@ -77,7 +79,7 @@ def find_next_time(incident: Incident, by_pid: ByPid) -> Found:
     if not scene.world.complete:
         return Found(None, NO_TABLE)
     tried = _tried(incident, scene, family)
-    for candidate in _candidates(incident, family, list(members.values()), by_pid):
+    for candidate in _candidates(incident, scene, family, list(members.values()), by_pid):
         if _is_clean(stage, scene, family, members, candidate, tried):
             hit = tuple(sorted(members))
             return Found(NextTime(command=candidate.command, matches=hit, misses=(), because=candidate.because), None)
@@ -98,8 +100,11 @@ def _aimed_at(stage: Stage) -> Family | None:
 # -- candidates ------------------------------------------------------------------------------------------------
 
 
-def _candidates(incident: Incident, family: Family, members: Sequence[Life], by_pid: ByPid) -> Iterator[Candidate]:
+def _candidates(
+    incident: Incident, scene: Scene, family: Family, members: Sequence[Life], by_pid: ByPid
+) -> Iterator[Candidate]:
     """Safest first."""
+    yield from _supervised(scene, members)
     yield from _groups(members)
     yield from _session(members)
     yield from _pattern(family, members)
@@ -111,6 +116,22 @@ def _candidates(incident: Incident, family: Family, members: Sequence[Life], by_
             "each with a check that it is still the same; next time read them again",
             replayed=f"kill -KILL {' '.join(str(life.pid) for life in ordered)}",
         )
+
+
+def _supervised(scene: Scene, members: Sequence[Life]) -> Iterator[Candidate]:
+    units = {scene.groups.unit_of(life.pid) for life in members}
+    unit = next(iter(units)) if len(units) == 1 else None
+    if unit is not None:
+        why = "systemd stops all that is in the unit's control group, whatever it is called, and starts nothing again"
+        yield Candidate(f"systemctl stop {shlex.quote(unit)}", why)
+    boxes = {scene.groups.container_of(life.pid) for life in members}
+    box = next(iter(boxes)) if len(boxes) == 1 else None
+    names = sorted(name for name, number in scene.groups.containers.items() if number == box)
+    if box is not None and names:
+        name = next((name for name in names if name != box), box)
+        engine = "podman" if any("libpod" in scene.groups.paths.get(life.pid, "") for life in members) else "docker"
+        why = "the container engine ends everything inside, and a restart policy does not start it again"
+        yield Candidate(f"{engine} stop {shlex.quote(name)}", why)
 
 
 def _groups(members: Sequence[Life]) -> Iterator[Candidate]:
@@ -207,10 +228,13 @@ def _shape(step: StepReplay) -> tuple[object, ...] | None:
 
     A group that a ``kill`` named is the same as one that ``pkill -g`` named.
     """
+    words = [word.text or word.raw for word in step.step.words[1:]]
+    program = program_of(step.step)
+    if program in STOPPERS:
+        return (program, frozenset(word.removesuffix(".service") for word in words if not word.startswith("-")))
     selection = step.selection
     if step.tool is None or selection is None:
         return None
-    words = [word.text or word.raw for word in step.step.words[1:]]
     if step.tool == "kill":
         first = next((n for n, word in enumerate(words) if word == "--"), 2 if words[:1] == ["-s"] else 1)
         targets = words[first:]

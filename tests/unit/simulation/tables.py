@@ -64,3 +64,25 @@ def write(folder: Path, rows: Iterable[Row], *, whole: bool = True, name: str = 
 def ask(folder: Path, command: str, **question: object) -> Simulation:
     """The answer about one command."""
     return simulate([command], [folder], Question(**question))[0]  # type: ignore[arg-type]
+
+
+UNIT = "/system.slice/vllm.service"
+BOX = "/system.slice/docker-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope"
+
+
+def write_groups(folder: Path, rows: Iterable[Row], groups: dict[int, str], *, name: str = "before") -> Path:
+    """The table, and the raw ``/proc/PID/cgroup`` of everybody; who is not in ``groups`` is in the session's."""
+    listed = list(rows)
+    write(folder, listed, name=name)
+    for row in (*KERNEL, *listed):
+        place = folder / name / "proc" / str(row.pid)
+        place.mkdir(parents=True)
+        (place / "cgroup").write_text(f"0::{groups.get(row.pid, '/user.slice/session-1.scope')}\n", encoding="utf-8")
+        state = row.stat[0]
+        numbers = " ".join(["0"] * 30)
+        comm = row.comm or row.args.split(" ")[0].rsplit("/", 1)[-1][:15]
+        group = row.group or row.pid
+        stat = f"{row.pid} ({comm}) {state} {row.ppid} {group} {row.session or group} {numbers}"
+        (place / "stat").write_text(stat + "\n", encoding="utf-8")
+        (place / "cmdline").write_text("" if row.comm == "kthreadd" else row.args.replace(" ", "\0") + "\0")
+    return folder
