@@ -150,5 +150,5 @@ def _aims(stage: Stage, effect: Effect, families: Sequence[Family]) -> Aims:
 
 def _is_there(stage: Stage, effect: Effect, family: Family) -> bool:
     scene = effect.scene
-    alive = (stage.incident.census.alive(life, scene.look) for life in scene.lives.values() if life in family.members)
-    return any(answer is not False for answer in alive)
+    there = (life for life in family.members if scene.lives.get(life.pid) is life)
+    return any(stage.incident.census.alive(life, scene.look) is not False for life in there)

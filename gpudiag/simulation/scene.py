@@ -49,13 +49,17 @@ class Stage:
         """Every server or job of interest."""
         return tuple(families_with(self.incident, self.book, self.heads, ()))
 
+    @cached_property
+    def _members(self) -> frozenset[Key]:
+        return frozenset(life.key for family in self.families for life in family.members)
+
     def families_for(self, named: Sequence[Life], hit: Sequence[Life]) -> tuple[Family, ...]:
         """As ``families``, with those that a command hits; a process named by its PID is the head of what it started.
 
         One that a pattern hits is no head: it may be a login shell or a scheduler, which started unrelated things.
         """
         heads = [*self.heads, *(life for life in named if life.pid != 1)]
-        if len(heads) == len(self.heads) and all(any(life in f.members for f in self.families) for life in hit):
+        if len(heads) == len(self.heads) and self._members.issuperset(life.key for life in hit):
             return self.families
         return tuple(families_with(self.incident, self.book, heads, hit))
 
@@ -108,10 +112,13 @@ def server_look(incident: Incident, family: Family) -> Look | None:
     looks = [look for look in incident.looks if look.host == family.host]
     census = incident.census
     living = [{life.key for life in family.members if census.alive(life, look) is True} for look in looks]
+    by_key = {life.key: life for life in family.members}
     root = family.root.key if family.root is not None else None
     with_root = [n for n, keys in enumerate(living) if root in keys]
     whole = [
-        n for n in with_root if not any(_is_loss(family, key) for key in set[Key]().union(*living[:n]) - living[n])
+        n
+        for n in with_root
+        if not any(_is_loss(family, by_key[key]) for key in set[Key]().union(*living[:n]) - living[n])
     ]
     for found in (whole, with_root, [n for n, keys in enumerate(living) if keys]):
         if found:
@@ -120,9 +127,8 @@ def server_look(incident: Incident, family: Family) -> Look | None:
     return seen[-1] if seen else None
 
 
-def _is_loss(family: Family, key: Key) -> bool:
+def _is_loss(family: Family, life: Life) -> bool:
     """The end of this member is no everyday event: a helper without a role (a compiler, a probe) comes and goes."""
-    life = next(life for life in family.members if life.key == key)
     used_gpu = any(seen.bookings or seen.mapped for seen in life.sightings.values())
     return used_gpu or family.engine is None or family.role(life) is not None
 

@@ -21,17 +21,17 @@ def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> f
     loop that starts the server again.
     """
     trees = _trees(incident, family)
-    signed = [life for tree in trees for life in tree if _has_sign(family, life, tree[0])]
+    signed = {life.key: life for tree in trees for life in tree if _has_sign(family, life, tree[0])}
     # What a loop starts again and again is the same thing each time, whichever of them was seen with memory. What
     # nothing is known of (``None``) cannot be told apart.
-    lines = {None, *(life.cmdline for life in signed)}
-    with_sign = [tree for tree in trees if any(life in signed or life.cmdline in lines for life in tree)]
+    lines = {None, *(life.cmdline for life in signed.values())}
+    with_sign = [tree for tree in trees if any(life.key in signed or life.cmdline in lines for life in tree)]
     if not signed:
         return frozenset(life.key for life in family.members)
     heads = [tree for tree in with_sign if any(_is_head(family, life) for life in tree)]
     meant = [tree for tree in heads if any(life.key in aimed for life in tree)]
-    others = [tree for tree in heads if meant and tree not in meant]
-    keys = {life.key for tree in with_sign if tree not in others for life in tree}
+    tops = {tree[0].key for tree in heads} - {tree[0].key for tree in meant} if meant else set[Key]()
+    keys = {life.key for tree in with_sign if tree[0].key not in tops for life in tree}
     return frozenset(_with_shells(incident, family, keys))
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ class Stage:
         self.pids = {int(number): pid for number, pid in answer["pids"].items()}
         self.table = answer["table"]
 
-    def _ask(self, value: object) -> dict[str, object]:
+    def _ask(self, value: object) -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(value) + "\n")
@@ -135,7 +136,7 @@ class Stage:
         """Runs it with ``shell -c``; the numbers of those that live afterwards."""
         answer = self._ask([shell, command])
         self.table = answer["table"]
-        return set(answer["alive"])  # type: ignore[call-overload]
+        return set(answer["alive"])
 
     def save(self, folder: Path, look: str) -> None:
         """The newest table as a look."""
