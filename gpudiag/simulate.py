@@ -53,7 +53,7 @@ def simulate_one(stage: Stage, command: str, question: Question) -> Simulation:
             f"no look is called {question.wanted.look!r}; there is {', '.join(names[:20]) or 'none'}."
         )
     asked = Asked(command, question.run_by, question.over_ssh, _script_text(stage, command))
-    picks = picks_of(stage, asked, question.user, question.wanted.look)
+    picks = picks_of(stage, asked, question.user, question.wanted)
     chosen = choose(stage, picks, question.wanted)
     if not chosen and question.wanted != ANY:
         shown = ", ".join(f"{pick.family.id} (root PID {pick.family.root_pid or 'not known'})" for pick in picks[:20])

@@ -65,18 +65,18 @@ class Pick:
         return any(touch.reached is not False for pid in self.members for touch in self.effect.touches[pid])
 
 
-def picks_of(stage: Stage, asked: Asked, user: str | None, look_name: str | None = None) -> tuple[Pick, ...]:
+def picks_of(stage: Stage, asked: Asked, user: str | None, wanted: Wanted) -> tuple[Pick, ...]:
     """Every server, each in the newest look that still has it (or the named one), and what the command does there."""
     found: list[Pick] = []
-    for look in looks_to_judge(stage.incident, stage.families, look_name):
+    for look in looks_to_judge(stage.incident, stage.families, wanted.look):
         scene = scene_of(stage.incident, look)
         caller = caller_of(user or scene.user or ASSUMED_USER, scene.world)
         effect = effect_of(asked, scene, caller, stage.book)
-        hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True]
+        hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True or pid == wanted.pid]
         families = stage.families_for(_named(effect), hit)
         aims = _aims(stage, effect, families)
         for family in families:
-            own = look if look_name is not None else server_look(stage.incident, family)
+            own = look if wanted.look is not None else server_look(stage.incident, family)
             members = members_in(stage.incident, scene, family, aims.lives or stage.incident.aims.lives)
             if members and own is look:
                 aimed = family.id in aims.targets

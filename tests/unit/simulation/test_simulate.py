@@ -151,6 +151,8 @@ def test_a_job_of_no_known_engine_is_what_the_command_hits(tmp_path: Path) -> No
     rows = (Row(50, "train --all"), Row(51, "train --rank 0", 50, 50), *SESSION)
     answer = ask(write(tmp_path, rows), "kill -9 51")
     assert (answer.root_pid, answer.hit, answer.survivors) == (50, (51,), (50,))
+    named = ask(tmp_path, "sleep 1", wanted=Wanted(pid=51))
+    assert (named.root_pid, named.hit, named.survivors) == (50, (), (50, 51))
 
 
 def test_a_common_parent_ties_two_servers_only_if_it_is_no_more_than_hit(tmp_path: Path) -> None:
