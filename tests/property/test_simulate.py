@@ -9,8 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpudiag.explain import StatedKill, explain
+from gpudiag.report.simulation import Simulation
+from gpudiag.report.simulation_text import render
 from gpudiag.simulate import Question, simulate
-from tests.unit.simulation.tables import API, Row, write
+from tests.property.test_shell import TEXTS
+from tests.unit.simulation.tables import API, VLLM, Row, write
 
 TITLES = (
     API,
@@ -110,3 +113,15 @@ def test_the_proposal_hits_exactly_what_it_says(rows: list[Row], command: str) -
         return
     assert answer.hit == following.matches, following
     assert answer.hit_shells == ()
+
+
+@given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=3), QUESTIONS)
+@SLOW
+def test_any_command_gives_an_answer_that_can_be_shown(commands: list[str], question: Question) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        answers = simulate(commands, [write(Path(folder), VLLM)], question)
+    assert len(answers) == len(commands)
+    for answer in answers:
+        assert Simulation.model_validate_json(answer.to_json()) == answer
+    shown = render(answers)
+    assert all(char.isprintable() or char == "\n" for char in shown)
