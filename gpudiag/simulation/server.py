@@ -31,7 +31,12 @@ def server_part(incident: Incident, family: Family, aimed: Collection[Key]) -> f
     heads = [tree for tree in with_sign if any(_is_head(family, life) for life in tree)]
     meant = [tree for tree in heads if any(life.key in aimed for life in tree)]
     tops = {tree[0].key for tree in heads} - {tree[0].key for tree in meant} if meant else set[Key]()
-    keys = {life.key for tree in with_sign if tree[0].key not in tops for life in tree}
+    root = family.root
+    signs = {tree[0].key for tree in with_sign}
+    led = root is not None and any(root.key == life.key for tree in with_sign for life in tree)
+    # What is in the group that the server itself leads was started by it, whatever it is called and whoever adopted it.
+    mine = [tree for tree in trees if tree[0].key in signs or (led and root and tree[0].integer("pgid") == root.pid)]
+    keys = {life.key for tree in mine if tree[0].key not in tops for life in tree}
     return frozenset(_with_shells(incident, family, keys))
 
 

@@ -213,3 +213,9 @@ def test_two_servers_of_one_script_are_told_apart_by_the_command(tmp_path: Path)
 def test_a_loop_that_starts_only_the_server_is_part_of_it(tmp_path: Path) -> None:
     folder = write(tmp_path, (Row(400, "bash -c while true; do serve; done"), *in_script(*VLLM)))
     assert ask(folder, "kill -9 500 501 502 503").survivors == (400,)
+
+
+def test_whatever_is_in_the_group_that_the_server_leads_is_of_it(tmp_path: Path) -> None:
+    orphan = Row(504, "helper --of nobody knows", 1, 500)
+    answer = ask(write(tmp_path, (*VLLM, orphan)), "kill -9 500 501 502 503")
+    assert (answer.verdict, answer.survivors) == ("not_clean", (504,))
