@@ -25,6 +25,8 @@ from gpudiag import __version__
 if TYPE_CHECKING:
     from gpudiag.explain import StatedKill
     from gpudiag.report.contract import Report
+    from gpudiag.report.simulation import Simulation
+    from gpudiag.simulate import Question
 
 EXIT_USAGE: Final = 2
 EXIT_UNREADABLE: Final = 3
@@ -37,6 +39,12 @@ EXIT_OF_OUTCOME: Final = {
     "inconclusive": EXIT_INCONCLUSIVE,
     "releasing": 12,
 }
+
+EXIT_NOT_CLEAN: Final = 10
+EXIT_OF_VERDICT: Final = {"clean": 0, "not_clean": EXIT_NOT_CLEAN, "cannot_be_told": EXIT_INCONCLUSIVE}
+MAX_COMMANDS: Final = 1000
+"""Commands that are compared at once."""
+MAX_COMMAND_CHARACTERS: Final = 64 * 1024
 
 PROGRESS_AFTER_S: Final = 1.0
 """A person who waits longer than this is told that the tool is at work."""
@@ -52,6 +60,29 @@ class Format(StrEnum):
     json = "json"
     markdown = "markdown"
     html = "html"
+
+
+class Answer(StrEnum):
+    """What ``simulate`` prints."""
+
+    text = "text"
+    json = "json"
+
+
+class Shell(StrEnum):
+    """Shells whose ``-c`` may carry a command."""
+
+    bash = "bash"
+    dash = "dash"
+    sh = "sh"
+    zsh = "zsh"
+    ksh = "ksh"
+
+
+class Way(StrEnum):
+    """How else a command gets to its host."""
+
+    ssh = "ssh"
 
 
 app = typer.Typer(
@@ -144,6 +175,51 @@ def explain(
     raise typer.Exit(EXIT_OF_OUTCOME.get(report.outcome, EXIT_INCONCLUSIVE))
 
 
+@app.command()
+def simulate(
+    command: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMMAND",
+            help="The shell line, in quotes. - reads several from standard input, one a line, and compares them.",
+            show_default=False,
+        ),
+    ],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="INPUT...", help="As for explain: what shows the processes.", show_default=False),
+    ],
+    output_format: Annotated[Answer, typer.Option("--format", help="What to print.")] = Answer.text,
+    shell: Annotated[
+        Shell | None, typer.Option(help="It is run as SHELL -c COMMAND. Default: typed at a prompt.")
+    ] = None,
+    over: Annotated[Way | None, typer.Option(help="It is given to ssh: the login shell runs it.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="USER", help="Who gives it. Default: who took the look, else root.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(metavar="ID", help="The server that is meant, as the report names it: F2.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(metavar="PID", help="A process of the server that is meant.")] = None,
+    look: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The look to judge by. Default: the newest with the server.")
+    ] = None,
+) -> None:
+    """Say what a kill command would do to the recorded processes. Nothing is run.
+
+    Exit codes: 0 it hits the whole server and nothing else, 10 survivors or others hit, 11 cannot be told,
+    2 usage, 3 an input cannot be read. Of several commands the worst counts: 10, then 11, then 0.
+    """
+    if family is not None and pid is not None:
+        _fail("--family and --pid name the same thing: give one of them.", EXIT_USAGE)
+    commands = _commands(command)
+    with _progress(inputs):
+        answers = _simulate(commands, inputs, _question(shell, over, user, family, pid, look))
+    _print(_render_answers(answers, output_format, several=command == "-"))
+    codes = {EXIT_OF_VERDICT.get(answer.verdict, EXIT_INCONCLUSIVE) for answer in answers}
+    raise typer.Exit(next(code for code in (EXIT_NOT_CLEAN, EXIT_INCONCLUSIVE, 0) if code in codes))
+
+
 @app.command(
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -219,6 +295,16 @@ def schema_report() -> None:
     _print(json.dumps(Report.model_json_schema(by_alias=True), indent=2) + "\n")
 
 
+@schema_app.command("simulation")
+def schema_simulation() -> None:
+    """Print the JSON schema of a simulation."""
+    import json
+
+    from gpudiag.report.simulation import Simulation
+
+    _print(json.dumps(Simulation.model_json_schema(by_alias=True), indent=2) + "\n")
+
+
 def _fail(sentence: str, code: int) -> Never:
     typer.echo(f"gpudiag: {sentence}", err=True)
     raise typer.Exit(code)
@@ -281,6 +367,62 @@ def _explain(inputs: list[Path], kills: list[str], times: list[str | None]) -> R
         _fail(f"{problem.filename!r} cannot be read: {problem.strerror}.", EXIT_UNREADABLE)
 
 
+def _commands(command: str) -> list[str]:
+    """The command, or those of standard input; blank lines and comments are none."""
+    if command != "-":
+        lines = [command]
+    else:
+        limit = MAX_COMMANDS * MAX_COMMAND_CHARACTERS
+        text = sys.stdin.buffer.read(limit + 1).decode("utf-8", "replace")
+        if len(text) > limit:
+            _fail("standard input is too long for a list of commands.", EXIT_USAGE)
+        lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    found = [line for line in lines if line.strip()]
+    if not found:
+        _fail("there is no command to simulate.", EXIT_USAGE)
+    if len(found) > MAX_COMMANDS:
+        _fail(f"{len(found)} commands are more than the {MAX_COMMANDS} that are compared at once.", EXIT_USAGE)
+    if any(len(line) > MAX_COMMAND_CHARACTERS for line in found):
+        _fail(f"a command longer than {MAX_COMMAND_CHARACTERS} characters is not simulated.", EXIT_USAGE)
+    return found
+
+
+def _question(
+    shell: Shell | None, over: Way | None, user: str | None, family: str | None, pid: int | None, look: str | None
+) -> Question:
+    from gpudiag.simulate import Question
+    from gpudiag.simulation.choose import Wanted
+
+    return Question(shell.value if shell is not None else None, over is Way.ssh, user, Wanted(family, pid, look))
+
+
+def _simulate(commands: list[str], inputs: list[Path], question: Question) -> tuple[Simulation, ...]:
+    from gpudiag.evidence import Unreadable
+    from gpudiag.report.escape import visible
+    from gpudiag.simulate import NoSuchServerError
+    from gpudiag.simulate import simulate as simulate_all
+
+    try:
+        return simulate_all(commands, inputs, question)
+    except Unreadable as problem:
+        _fail(visible(str(problem)), EXIT_UNREADABLE)
+    except NoSuchServerError as problem:
+        _fail(visible(str(problem)), EXIT_USAGE)
+    except OSError as problem:
+        _fail(f"{problem.filename!r} cannot be read: {problem.strerror}.", EXIT_UNREADABLE)
+
+
+def _render_answers(answers: tuple[Simulation, ...], output_format: Answer, *, several: bool) -> str:
+    if output_format is Answer.json:
+        from gpudiag.report.simulation import several_to_json
+
+        return several_to_json(answers) if several else answers[0].to_json()
+    from gpudiag.report import simulation_text
+
+    width, colour = _terminal()
+    return simulation_text.render(answers, width=width, colour=colour)
+
+
 @contextmanager
 def _progress(inputs: list[Path]) -> Generator[None]:
     if not sys.stderr.isatty():
@@ -309,9 +451,15 @@ def _render(report: Report, output_format: Format) -> str:
         return html.render(report)
     from gpudiag.report import terminal
 
+    width, colour = _terminal()
+    return terminal.render(report, width=width, colour=colour)
+
+
+def _terminal() -> tuple[int, bool]:
+    """Columns of the output, and whether it takes colours."""
     on_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if on_terminal else PIPED_WIDTH
-    return terminal.render(report, width=width, colour=on_terminal and not os.environ.get("NO_COLOR"))
+    return width, on_terminal and not os.environ.get("NO_COLOR")
 
 
 def _write(report: Report, target: Path) -> None:

@@ -58,6 +58,12 @@ def explain(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Report:
 
 def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Explanation:
     """As ``explain``, with the stages' own results."""
+    inputs, parsed = read_evidence(paths)
+    return explain_parsed(inputs, with_stated(parsed, stated))
+
+
+def read_evidence(paths: Sequence[Path]) -> tuple[list[Input], Parsed]:
+    """The inputs and their rows; raises ``Unreadable`` with one sentence if they cannot be used or say nothing."""
     inputs = [read_input(path, f"I{n}") for n, path in enumerate(paths, 1)]
     parsed = separate_hosts(parse(inputs))
     if not _holds_evidence(parsed):
@@ -65,7 +71,7 @@ def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> E
         raise Unreadable(
             f"{named}: nothing in it is output of a tool that gpudiag knows (see README, what to collect)."
         )
-    return explain_parsed(inputs, with_stated(parsed, stated))
+    return inputs, parsed
 
 
 def _holds_evidence(parsed: Parsed) -> bool:

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gpudiag.report.contract import KeepEntry, KillEntry, NextTime, Plan, StopFirst, ThenEntry
+from gpudiag.next_time import find_next_time
+from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
-from gpudiag.shell.replay import Observed, replay
-from gpudiag.shell.syntax import parse_line
-from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.daemons import daemon_name, is_daemon
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root
@@ -50,12 +48,14 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
     chosen = [c for c in _choose(incident, verdict, rows) if c.life.pid not in stopped]
     chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
     kill = tuple(_kill_entry(incident, c, order) for order, c in enumerate(chosen, 1))
+    following = find_next_time(incident, kill_command)
     return Plan(
         stop_first=tuple(entry for _, entry in stop),
         kill=kill,
         keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
         then=(*_then(incident, verdict, bool(kill or stop), rows), *rungs(incident, verdict, facts)),
-        next_time=_next_time(incident),
+        next_time=following.command,
+        no_next_time=following.because_none,
     )
 
 
@@ -397,43 +397,3 @@ def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
     lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
     return any(life is not None and life.pid not in stuck for life in lives)
-
-
-def _next_time(incident: Incident) -> NextTime | None:
-    """One command for the whole family by its process group, with its effect on the recorded processes."""
-    family = next((f for f in incident.families if f.id in incident.aims.targets and f.root_pid is not None), None)
-    if family is None:
-        return None
-    groups = sorted({g for life in family.members if (g := life.integer("pgid")) is not None})
-    if not groups or not _groups_are_its_own(incident, family, groups):
-        command = f"kill -KILL {' '.join(str(life.pid) for life in family.members)}"
-        because = (
-            "its processes share no process group of their own, so they have to be named by PID; check start times"
-        )
-    else:
-        command = f"kill -KILL -- {' '.join(f'-{group}' for group in groups)}"
-        because = (
-            "the process group still names every member after the first process died; read it before stopping: "
-            "ps -o pgid= -p PID"
-        )
-    matches, misses = _effect(incident, family, command)
-    return NextTime(command=command, matches=tuple(matches), misses=tuple(misses), because=because)
-
-
-def _groups_are_its_own(incident: Incident, family: Family, groups: Sequence[int]) -> bool:
-    others = [x for x in incident.census.lives if x.host == family.host and x not in family.members]
-    return not any(life.integer("pgid") in groups for life in others)
-
-
-def _effect(incident: Incident, family: Family, command: str) -> tuple[list[int], list[int]]:
-    """Replay the proposal against everybody that the evidence shows."""
-    everybody = tuple(
-        Candidate(pid=life.pid, pgid=life.integer("pgid"), sid=life.integer("sid"), user=life.string("user"), uid=0)
-        for life in incident.census.lives
-        if life.host == family.host
-    )
-    line = parse_line(command, how="prompt", argv=None, script_text=None, user="root", host=family.host or None)
-    result = replay(line, World(everybody, True), Caller("root", 0), Observed(None, None, None))
-    selection = result.steps[0].selection if result.steps else None
-    hit = {v.pid for v in selection.verdicts if v.selected} if selection is not None else set[int]()
-    return sorted(hit), sorted(life.pid for life in family.members if life.pid not in hit)

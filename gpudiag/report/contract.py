@@ -91,6 +91,10 @@ class _Model(BaseModel):
         return _without_surrogates(data)
 
 
+ContractModel = _Model
+"""What every public object is made of."""
+
+
 class Tool(_Model):
     """The program that made the report."""
 
@@ -426,6 +430,8 @@ class Plan(_Model):
     keep: tuple[KeepEntry, ...] = ()
     then: tuple[ThenEntry, ...] = ()
     next_time: NextTime | None = None
+    no_next_time: str | None = None
+    """Why no command is proposed for next time; ``None`` where one is, or where no server was aimed at."""
 
 
 class Sample(_Model):

@@ -301,9 +301,13 @@ def _unknown(view: View, _: Detail) -> Iterator[str]:
 
 def _next_time(view: View, _: Detail) -> Iterator[str]:
     following = view.report.plan.next_time
-    if following is None:
+    without = view.report.plan.no_next_time
+    if following is None and without is None:
         return
     yield "## Next time"
+    if following is None:
+        yield markdown_text(f"No command is proposed: {without}.")
+        return
     yield _commands(following.command)
     matches = pid_set(following.matches) or "none of the recorded PIDs"
     misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Final
 
 from gpudiag.report.contract import (
     Action,
@@ -16,7 +14,7 @@ from gpudiag.report.contract import (
     Report,
     ThenEntry,
 )
-from gpudiag.report.escape import NOT_AS_SHOWN, visible
+from gpudiag.report.page import BOLD, MIN_WIDTH, Page
 from gpudiag.report.text import (
     LEDGER_KIND_WORDS,
     OUTCOME_WORDS,
@@ -32,7 +30,6 @@ from gpudiag.report.text import (
     number,
     pid_set,
     place,
-    plural,
     size,
     step_outcome,
     trust_text,
@@ -41,15 +38,7 @@ from gpudiag.report.text import (
 )
 from gpudiag.report.view import SHARE_WORDS, KillGroup, Share, View, shares
 
-T = TypeVar("T")
-
-MIN_WIDTH: Final = 40
-ROW_CAP: Final = 60
-"""Rows of a list that a terminal shows; the plan is never cut."""
-
 _MARKS: Final = dict(zip(SHARE_WORDS, "#=os?d!ur.", strict=True))
-_BOLD: Final = "\x1b[1m"
-_PLAIN: Final = "\x1b[0m"
 _OUTCOME_COLOURS: Final = {
     "memory_held": "\x1b[1;31m",
     "releasing": "\x1b[1;33m",
@@ -61,100 +50,20 @@ _OUTCOME_COLOURS: Final = {
 
 def render(report: Report, width: int = 80, colour: bool = False) -> str:
     """The report as text. No line is wider than ``width`` but commands, which are never broken."""
-    page = _Page(max(width, MIN_WIDTH), colour)
+    page = Page(max(width, MIN_WIDTH), colour)
     view = View(report)
     for section in _SECTIONS:
         section(page, view)
     return page.text()
 
 
-class _Page:
-    """Lines of one output. Everything added is made visible here, so no section can forget it."""
-
-    def __init__(self, width: int, colour: bool) -> None:
-        self.width = width
-        self._colour = colour
-        self._lines: list[str] = []
-
-    def paint(self, text: str, code: str) -> None:
-        """Lines of our own wording in a colour."""
-        for line in _wrap(visible(text), self.width):
-            self._lines.append(f"{code}{line}{_PLAIN}" if self._colour else line)
-
-    def heading(self, text: str) -> None:
-        self._lines.append("")
-        self.paint(text.upper(), _BOLD)
-
-    def say(self, text: str, indent: int = 2, first: str = "") -> None:
-        """Prose; ``first`` stands before the first line and the others line up behind it."""
-        head = visible(first)
-        hang = _width(head)
-        if indent + hang > self.width // 2:
-            text, head, hang = first + text, "", 0
-        for index, line in enumerate(_wrap(visible(text), self.width - indent - hang)):
-            self._lines.append(f"{' ' * indent}{head if index == 0 else ' ' * hang}{line}")
-
-    def command(self, text: str, indent: int = 6) -> None:
-        """A command on a line of its own, whole."""
-        shown = visible(text)
-        self._lines.append(f"{' ' * indent}{shown}")
-        if shown != text:
-            self.say(NOT_AS_SHOWN, indent)
-
-    def rows(self, items: Iterable[T], draw: Callable[[T], None], noun: str) -> None:
-        """At most ROW_CAP rows, and how many there are more."""
-        rows = tuple(items)
-        for item in rows[:ROW_CAP]:
-            draw(item)
-        if len(rows) > ROW_CAP:
-            self.say(f"… and {plural(len(rows) - ROW_CAP, f'more {noun}')}, in the JSON report.")
-
-    def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._lines).strip("\n") + "\n"
-
-
-def _cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _width(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(_cells, text))
-
-
-def _wrap(text: str, width: int) -> Iterator[str]:
-    line: str | None = None
-    for piece in _words(text, width):
-        if line is None:
-            line = piece
-        elif _width(line) + 1 + _width(piece) > width:
-            yield line
-            line = piece
-        else:
-            line = f"{line} {piece}"
-    yield line or ""
-
-
-def _words(text: str, width: int) -> Iterator[str]:
-    """Words; one that is wider than a line is broken to fit."""
-    for piece in text.split(" "):
-        start = used = 0
-        for index, char in enumerate(piece):
-            if used + _cells(char) > width:
-                yield piece[start:index]
-                start, used = index, 0
-            used += _cells(char)
-        yield piece[start:]
-
-
-def _verdict(page: _Page, view: View) -> None:
+def _verdict(page: Page, view: View) -> None:
     report = view.report
-    page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, _BOLD))
+    page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
 
 
-def _gpus(page: _Page, view: View) -> None:
+def _gpus(page: Page, view: View) -> None:
     if not view.report.gpus:
         return
     page.heading("GPUs")
@@ -190,7 +99,7 @@ def _bar(parts: tuple[Share, ...], width: int) -> str:
     return "".join(_MARKS[share.key] * count for share, count in zip(parts, counts, strict=True))
 
 
-def _plan(page: _Page, view: View) -> None:
+def _plan(page: Page, view: View) -> None:
     plan = view.report.plan
     page.heading("What to do")
     if plan.stop_first:
@@ -211,7 +120,7 @@ def _plan(page: _Page, view: View) -> None:
     page.rows(plan.keep, lambda keep: page.say(f"{keep.name or UNKNOWN}: {keep.because}", 4, f"{keep.pid} "), "process")
 
 
-def _kill_group(page: _Page, view: View, group: KillGroup) -> None:
+def _kill_group(page: Page, view: View, group: KillGroup) -> None:
     for entry in group.entries:
         page.say(_kill_entry(entry), 4, f"{entry.order}. {entry.pid}  ")
     for pids, trust in by_reason((entry.pid, trust_text(entry)) for entry in group.entries):
@@ -229,20 +138,20 @@ def _kill_entry(entry: KillEntry) -> str:
     return f"{clip(entry.name or f'name {UNKNOWN}', 80)}, {entry.signal}, {frees(entry)}{start}"
 
 
-def _then(page: _Page, then: ThenEntry) -> None:
+def _then(page: Page, then: ThenEntry) -> None:
     page.say(f"{word({}, then.kind)}: {then.because}" if then.because else word({}, then.kind), 4)
     if then.command:
         page.command(then.command)
 
 
-def _actions(page: _Page, view: View) -> None:
+def _actions(page: Page, view: View) -> None:
     if not view.report.actions:
         return
     page.heading("What happened")
     page.rows(view.report.actions, lambda action: _action(page, view, action), "action")
 
 
-def _action(page: _Page, view: View, action: Action) -> None:
+def _action(page: Page, view: View, action: Action) -> None:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     source = word({}, action.source)
     page.say(f"{when(action.time, action.time_error_s)}, from: {source}{code}", first=f"{action.id}  ")
@@ -255,7 +164,7 @@ def _action(page: _Page, view: View, action: Action) -> None:
         page.say(step_outcome(step), 10)
 
 
-def _ledger(page: _Page, view: View) -> None:
+def _ledger(page: Page, view: View) -> None:
     gpus = [gpu for gpu in view.report.gpus if gpu.ledger]
     if not gpus:
         return
@@ -276,7 +185,7 @@ def _ledger_entry(view: View, entry: LedgerEntry) -> str:
     return f"{size(entry.mib)}  {pid}{name}({word(LEDGER_KIND_WORDS, entry.kind)}{whose}{held}){because}"
 
 
-def _families(page: _Page, view: View) -> None:
+def _families(page: Page, view: View) -> None:
     if not view.report.families:
         return
     page.heading("Servers and their processes")
@@ -284,7 +193,7 @@ def _families(page: _Page, view: View) -> None:
         _family(page, view, family)
 
 
-def _family(page: _Page, view: View, family: Family) -> None:
+def _family(page: Page, view: View, family: Family) -> None:
     root = UNKNOWN if family.root_pid is None else str(family.root_pid)
     engine = family.engine or "engine not known"
     state = word({}, family.state)
@@ -304,14 +213,14 @@ def _member(view: View, process_id: str) -> str:
     return f"{process.pid} {clip(process.name or f'name {UNKNOWN}', 80)}: {view.process_facts(process)}"
 
 
-def _findings(page: _Page, view: View) -> None:
+def _findings(page: Page, view: View) -> None:
     if not view.report.findings:
         return
     page.heading("Why")
     page.rows(view.report.findings, lambda finding: _finding(page, view, finding), "finding")
 
 
-def _finding(page: _Page, view: View, finding: Finding) -> None:
+def _finding(page: Page, view: View, finding: Finding) -> None:
     primary = "main cause, " if finding.primary else ""
     explains = "" if finding.explains_mib is None else f", explains {mib(finding.explains_mib)}"
     page.say(f"{finding.title} ({primary}{finding.certainty}{explains})", first=f"{finding.rule}  ")
@@ -327,7 +236,7 @@ def _finding(page: _Page, view: View, finding: Finding) -> None:
         page.say(finding.settled_by, 4, "Settled by: ")
 
 
-def _unknown(page: _Page, view: View) -> None:
+def _unknown(page: Page, view: View) -> None:
     if not view.report.unknown:
         return
     page.heading("What is not known")
@@ -336,18 +245,22 @@ def _unknown(page: _Page, view: View) -> None:
         page.command(rule.collect)
 
 
-def _next_time(page: _Page, view: View) -> None:
+def _next_time(page: Page, view: View) -> None:
     following = view.report.plan.next_time
-    if following is None:
+    without = view.report.plan.no_next_time
+    if following is None and without is None:
         return
     page.heading("Next time")
+    if following is None:
+        page.say(f"No command is proposed: {without}.")
+        return
     page.command(following.command, 4)
     matches = pid_set(following.matches) or "none of the recorded PIDs"
     misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
     page.say(f"It would have hit {matches}.{misses} {following.because}".strip())
 
 
-def _sources(page: _Page, view: View) -> None:
+def _sources(page: Page, view: View) -> None:
     report = view.report
     page.heading("Evidence")
     for host in report.hosts:

@@ -60,6 +60,26 @@ class LogPrefixSpec(Strict):
         return self
 
 
+Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}$")]
+
+
+class CouplingSpec(Strict):
+    """Who leaves by itself when a process of the engine ends."""
+
+    ended: Role | Literal["child"]
+    """Role of the process that was killed; ``child`` is anything below the server or launcher."""
+    by: tuple[Literal["KILL", "TERM", "INT"], ...] = ()
+    """Signals that have this effect; empty: whatever ends it."""
+    leave: Annotated[tuple[Role | Literal["rest"], ...], Field(min_length=1)]
+    """Roles that go; ``rest`` is everybody else of the server."""
+    since: Version | None = None
+    """First version of the engine for which it holds."""
+    before: Version | None = None
+    """First version for which it holds no more."""
+    certainty: Literal["inferred", "possible"]
+    because: Sentence
+
+
 class EngineSpec(Strict):
     """One file under ``engines/``."""
 
@@ -74,8 +94,18 @@ class EngineSpec(Strict):
     """Workers leave the server's session, so a kill by process group does not reach them."""
     death_coupling: Annotated[tuple[Sentence, ...], Field(min_length=1)]
     stop_command: Sentence
+    version_in_log: str | None = None
+    """Regular expression with the group ``version``, for a line of the server's log that tells something."""
+    coupling: tuple[CouplingSpec, ...] = ()
+    """What ``death_coupling`` says, as far as a machine can use it."""
     title: tuple[TitleSpec, ...] = ()
     log_prefix: tuple[LogPrefixSpec, ...] = ()
+
+    @model_validator(mode="after")
+    def _version_has_its_group(self) -> Self:
+        if self.version_in_log is not None and "version" not in _compiled(self.version_in_log).groupindex:
+            raise ValueError(f"version_in_log {self.version_in_log!r} has no group named version")
+        return self
 
 
 class Title(NamedTuple):
@@ -93,6 +123,27 @@ class LogPrefix(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Coupling:
+    """One sentence of the kind *when this ends, those leave*."""
+
+    ended: str
+    by: tuple[str, ...]
+    leave: tuple[str, ...]
+    since: tuple[int, ...] | None
+    before: tuple[int, ...] | None
+    certainty: str
+    because: str
+
+    def holds_for(self, version: tuple[int, ...] | None) -> bool | None:
+        """Whether it holds for a version of the engine; ``None`` if that depends on the version and none is known."""
+        if self.since is None and self.before is None:
+            return True
+        if version is None:
+            return None
+        return (self.since is None or version >= self.since) and (self.before is None or version < self.before)
+
+
+@dataclass(frozen=True)
 class Engine:
     """An engine or launcher."""
 
@@ -107,10 +158,22 @@ class Engine:
     children_own_session: bool
     death_coupling: tuple[str, ...]
     stop_command: str
+    version_in_log: re.Pattern[str] | None
+    couplings: tuple[Coupling, ...]
+
+    def version_of(self, log_line: str) -> tuple[int, ...] | None:
+        """The engine's version, where the line tells it."""
+        found = self.version_in_log.search(log_line) if self.version_in_log is not None else None
+        return version_key(found["version"]) if found is not None else None
 
     def role_of(self, comm: str | None, cmdline: str | None) -> Role | None:
         """The role that the process's own words give it here."""
         return next((title.role for title in self.titles if _matches(title.pattern, comm, cmdline)), None)
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """A dotted version in the form that sorts."""
+    return tuple(int(part) for part in text.split("."))
 
 
 def load_engines(directory: Path | None = None) -> tuple[Engine, ...]:
@@ -146,7 +209,25 @@ def _engine(spec: EngineSpec) -> Engine:
         children_own_session=spec.children_own_session,
         death_coupling=spec.death_coupling,
         stop_command=spec.stop_command,
+        version_in_log=_version_pattern(spec.version_in_log),
+        couplings=tuple(_coupling(one) for one in spec.coupling),
     )
+
+
+def _coupling(spec: CouplingSpec) -> Coupling:
+    return Coupling(
+        ended=spec.ended,
+        by=spec.by,
+        leave=spec.leave,
+        since=version_key(spec.since) if spec.since is not None else None,
+        before=version_key(spec.before) if spec.before is not None else None,
+        certainty=spec.certainty,
+        because=spec.because,
+    )
+
+
+def _version_pattern(pattern: str | None) -> re.Pattern[str] | None:
+    return _compiled(pattern) if pattern is not None else None
 
 
 def _title_pattern(title: str) -> re.Pattern[str]:

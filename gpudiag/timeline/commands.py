@@ -195,6 +195,43 @@ def _world(
     return world, base
 
 
+def world_of(look: Look, census: Census, listed: frozenset[str], left_out: frozenset[int], *, complete: bool) -> World:
+    """The processes of one look, as a command given right then finds them.
+
+    ``left_out``: PIDs that only the looking itself put there. Where the look has no whole table (``complete`` is
+    false), processes that other looks show are added if nothing says that they were not there.
+    """
+    candidates: list[Candidate] = []
+    devices: dict[int, frozenset[str]] = {}
+    for life in census.lives:
+        if life.host != look.host or life.pid in left_out or census.present(life, look) is False:
+            continue
+        seen = life.sightings.get(look.id)
+        if seen is not None and (seen.in_table or seen.bookings):
+            candidates.append(_candidate(life, seen, True))
+            opened = seen.open if seen.open is not None or not seen.bookings else CUDA_DEVICES
+            if opened is not None:
+                devices[life.pid] = opened
+        elif not complete and seen is None and _may_be_as_old(life, look):
+            candidates.append(_candidate(life, next(iter(life.sightings.values())), False))
+    compute = frozenset(
+        life.pid for life in census.lives if look.id in life.sightings and life.sightings[look.id].bookings
+    )
+    return World(
+        processes=tuple(candidates),
+        complete=complete,
+        open_devices=devices or None,
+        compute_pids=compute if look.id in listed else None,
+    )
+
+
+def _may_be_as_old(life: Life, look: Look) -> bool:
+    """Another look shows it, and its start does not lie after this one."""
+    if life.start_ns is None or look.end_ns is None:
+        return True
+    return life.start_ns - life.start_error_ns <= look.end_ns
+
+
 def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> bool:
     """A process first seen after the command: it was there if it started before, or if nothing speaks against it."""
     first = min((seen.look.position for seen in life.sightings.values()), default=-1)

@@ -16,7 +16,7 @@ from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.inquiries import note_absent
-from gpudiag.timeline.kinship import Kinship
+from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
@@ -159,7 +159,7 @@ class Incident:
     def list_seen(self, host: str) -> bool:
         """The newest look has a list of compute processes."""
         look = self.newest(host)
-        return look is not None and any(_is_list(c, look) for c in self.parsed.coverage)
+        return look is not None and any(is_list(c, look) for c in self.parsed.coverage)
 
     def device_untold(self, look: Look) -> bool:
         """No list of memory and none of open device files came with this look."""
@@ -261,7 +261,8 @@ class Incident:
         return None
 
 
-def _is_list(coverage: Coverage, look: Look) -> bool:
+def is_list(coverage: Coverage, look: Look) -> bool:
+    """The look has a list of compute processes."""
     return coverage.at.look == look.id and coverage.source == "compute processes" and coverage.outcome == "ok"
 
 
@@ -282,16 +283,14 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
-    listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
+    listed = frozenset(look.id for look in looks if any(is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
     libraries = {fact.at.host: fact.value for fact in parsed.facts if fact.name == "libc"}
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, libraries)
     log_roles = {role.pid: role.role for role in parsed.roles}
-    hit = [life for life in census.lives if _hit_by_any(life, actions)]
-    adopt_strays(census, kinship, actions, hit)
-    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
+    adopt_strays(census, kinship, actions, [life for life in census.lives if _hit_by_any(life, actions)])
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
-    families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)
+    families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
@@ -300,6 +299,40 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     incident.ledgers = _ledgers(incident)
     return incident
+
+
+def _families(
+    census: Census,
+    kinship: Kinship,
+    actions: Sequence[ActionView],
+    heirs: Sequence[Inheritance],
+    book: RoleBook,
+    log_roles: dict[int, str],
+    parents: Sequence[Life],
+    others: Sequence[Life],
+) -> list[Family]:
+    hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    heads = {life.key for life in parents if not is_shell(life)}
+    started = [life for life in census.lives if (above := kinship.parent(life)) is not None and above.key in heads]
+    seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents, *others, *started]
+    return find_families(census, kinship, seeds, [*hit, *parents], heirs, book, log_roles)
+
+
+def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life], others: Sequence[Life]) -> list[Family]:
+    """The incident's families and those of ``others``.
+
+    Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family
+    that it does not have gets the next free one.
+    """
+    heirs = [item for look in incident.looks for item in inheritances(incident.census, incident.kinship, look)]
+    log_roles = {role.pid: role.role for role in incident.parsed.roles}
+    found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents, others)
+    free = len(incident.families)
+    for family in found:
+        known = [old.id for life in family.members if (old := incident.family_of(life)) is not None]
+        free += not known
+        family.id = known[0] if known else f"F{free}"
+    return found
 
 
 def is_undated(action: KillAction) -> bool:

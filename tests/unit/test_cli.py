@@ -45,12 +45,21 @@ def test_help_names_every_command_in_plain_text() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert done.stdout.isascii()
-    for command in ("explain", "rules", "schema"):
+    for command in ("explain", "simulate", "rules", "schema"):
         assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE)
 
 
 def test_help_imports_no_stage() -> None:
-    slow = {"polars", "pydantic", "jinja2", "rich", "tree_sitter", "gpudiag.explain", "gpudiag.report"}
+    slow = {
+        "polars",
+        "pydantic",
+        "jinja2",
+        "rich",
+        "tree_sitter",
+        "gpudiag.explain",
+        "gpudiag.simulation",
+        "gpudiag.report",
+    }
     report = f"print({slow!r} & sys.modules.keys(), file=sys.stderr)"
     code = f"import atexit, sys; atexit.register(lambda: {report}); {RUN_MAIN}"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)

@@ -105,3 +105,29 @@ def test_a_new_engine_needs_a_file_only(tmp_path: Path) -> None:
     (engine,) = load_engines(tmp_path)
     assert engine.role_of("mine::w3", None) == "worker"
     assert engine.child_titles == ("mine::w1",)
+
+
+def test_the_version_is_read_from_the_line_that_the_engine_prints() -> None:
+    vllm = next(engine for engine in load_engines() if engine.name == "vllm")
+    assert vllm.version_of("core.py:133] Initializing a V1 LLM engine (v0.32.0) with config") == (0, 32, 0)
+    assert vllm.version_of("core.py:77] Initializing a V1 LLM engine (v0.11.post2) with config") == (0, 11)
+    assert vllm.version_of("INFO: Application startup complete") is None
+
+
+@pytest.mark.parametrize(
+    ("version", "certainties"),
+    [((0, 9, 2), set()), ((0, 11, 0), {"possible"}), ((0, 32, 0), {"inferred"}), (None, {None})],
+)
+def test_vllm_workers_leave_with_their_engine_as_the_version_says(
+    version: tuple[int, ...] | None, certainties: set[str | None]
+) -> None:
+    vllm = next(engine for engine in load_engines() if engine.name == "vllm")
+    about = [one for one in vllm.couplings if one.ended == "engine" and one.leave == ("worker",)]
+    answers = {holds: one.certainty for one in about if (holds := one.holds_for(version)) is not False}
+    assert {certainty if holds else None for holds, certainty in answers.items()} == certainties
+
+
+def test_a_version_pattern_needs_its_group(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(ENGINE.replace("stop_command", 'version_in_log = "v[0-9]"\nstop_command'))
+    with pytest.raises(RulesError, match="no group named version"):
+        load_engines(tmp_path)

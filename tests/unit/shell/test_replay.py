@@ -184,3 +184,20 @@ def test_the_callers_name_on_another_host_is_not_known() -> None:
     selection = result.steps[0].selection
     assert selection is not None
     assert [one.permitted for one in selection.verdicts] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("dash -c 'kill -9 -- -7; true'", "kill: Illegal number: -"),
+        ("dash -c 'kill -KILL -- -7; true'", "kill: Illegal number: -"),
+        ("dash -c 'kill -s KILL -- -7; true'", None),
+        ("dash -c 'kill -9 -7; true'", None),
+        ("dash -c 'sudo kill -9 -- -7; true'", None),
+        ("bash -c 'kill -9 -- -7; true'", None),
+    ],
+)
+def test_dash_takes_no_dashes_behind_a_signal(text: str, error: str | None) -> None:
+    selection = run(text, how="prompt").steps[0].selection
+    assert selection is not None
+    assert (selection.error, selection.exit_code) == (error, 2 if error else selection.exit_code)

@@ -1,0 +1,1 @@
+"""What a command would do to the recorded processes; nothing is run."""
