@@ -232,8 +232,19 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     whole = whole_tables(parsed.processes, parsed.coverage)
+    inside = frozenset(look_id for look_id, view in views.items() if view.own_namespace and not view.hidden) & whole
     census = take_census(
-        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root, whole
+        looks,
+        parsed.processes,
+        parsed.handles,
+        parsed.bookings,
+        parsed.coverage,
+        gpus,
+        clock,
+        limited,
+        by_root,
+        whole,
+        inside,
     )
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)

@@ -79,4 +79,4 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
             return True
         return False if life.start_ns + life.start_error_ns <= last.action.time_ns else None
     base = last.world_look
-    return True if base is not None and incident.census.sees_everybody(base) else None
+    return True if base is not None and incident.census.covers(base, life) else None
