@@ -10,6 +10,7 @@ from gpudiag.model import Citation, ClockPair, Coverage, KillAction
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
+from gpudiag.timeline.coupling import LawBook
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
@@ -22,7 +23,7 @@ from gpudiag.timeline.trace import Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
 
-class EngineBook(RoleBook, NameBook, Protocol):
+class EngineBook(RoleBook, NameBook, LawBook, Protocol):
     """What the rules stage knows about engines, handed in."""
 
 
@@ -64,6 +65,7 @@ class Incident:
     ledgers: dict[str, Ledger]
     """By GPU id; only GPUs that have a figure after the last command."""
     traces: dict[str, Trace]
+    book: EngineBook
     citations: Citations = field(default_factory=Citations)
 
     def __post_init__(self) -> None:
@@ -260,7 +262,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(
-        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces
+        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces, book
     )
     incident.ledgers = _ledgers(incident)
     return incident
