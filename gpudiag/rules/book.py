@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from gpudiag.rules.engines import Coupling, Engine
+from gpudiag.rules.engines import Coupling, Engine, Restart
 from gpudiag.shell.regex import RegexError, match
+from gpudiag.timeline.coupling import MAX_COMMAND_LINE
 
 
 class Book:
@@ -55,6 +56,16 @@ class Book:
         """Who leaves with whom in an engine."""
         known = self.engine(engine)
         return known.couplings if known is not None else ()
+
+    def restart_by(self, comm: str | None, cmdline: str | None) -> Restart | None:
+        """How a parent of these words starts its children again, if it does."""
+        found = self.role_of(comm, cmdline)
+        known = self.engine(found[0]) if found is not None else None
+        if found is None or known is None:
+            return None
+        line = (cmdline or "")[:MAX_COMMAND_LINE]
+        fitting = (one for one in known.restarts if one.by == found[1])
+        return next((one for one in fitting if one.if_head is None or one.if_head.search(line)), None)
 
     def version_in(self, engine: str, line: str) -> tuple[int, ...] | None:
         """The engine's version, where this line of its log tells it."""

@@ -54,6 +54,19 @@ class Law(Protocol):
         ...
 
 
+class RestartLaw(Protocol):
+    """A parent that starts its children again. Fields: ``rules.engines.RestartSpec``."""
+
+    @property
+    def within_s(self) -> float: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def stop(self) -> str | None: ...
+    @property
+    def because(self) -> str: ...
+
+
 class LawBook(Protocol):
     """Where the laws stand."""
 
@@ -63,6 +76,10 @@ class LawBook(Protocol):
 
     def version_in(self, engine: str, line: str) -> tuple[int, ...] | None:
         """The engine's version, where this line of its log tells it."""
+        ...
+
+    def restart_by(self, comm: str | None, cmdline: str | None) -> RestartLaw | None:
+        """How a parent of these words starts its children again, if it does."""
         ...
 
 

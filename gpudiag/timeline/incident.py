@@ -19,6 +19,7 @@ from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
+from gpudiag.timeline.supervision import successors
 from gpudiag.timeline.trace import Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
@@ -256,6 +257,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
+    seeds += [later for life in hit for later in successors(life, census, kinship, book)]
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))

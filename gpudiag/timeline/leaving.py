@@ -52,14 +52,15 @@ def expectations(incident: Incident, *, upto: Look | None = None) -> dict[Key, E
         befell = reached(incident, host, look)
         endings = {key: ending for key, (ending, _) in befell.items()}
         members = [member_of(incident, life, look) for life in concerned(incident, host, endings)]
-        for key, fate in _fates(incident, host, members, endings).items():
+        for key, fate in fates_on(incident, host, members, endings).items():
             life, cause = _by_key(incident, host, key), _by_key(incident, host, fate.cause)
             if incident.census.alive(life, look) is True and _was_there(life, cause, befell[fate.cause][1]):
                 found[key] = _expected(life, fate, cause, befell[fate.cause][1], look)
     return found
 
 
-def _fates(incident: Incident, host: str, members: list[Member], endings: Mapping[Key, Ending]) -> dict[Key, Fate]:
+def fates_on(incident: Incident, host: str, members: list[Member], endings: Mapping[Key, Ending]) -> dict[Key, Fate]:
+    """``coupling.fates`` with the laws of the engines and the version that the servers' logs tell."""
     texts = [event.text for event in incident.parsed.log_events if event.host in (host, "")]
 
     def version(engine: str) -> tuple[int, ...] | None:

@@ -13,6 +13,7 @@ from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
+from gpudiag.timeline.supervision import predecessor, supervision_of
 
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
@@ -174,14 +175,13 @@ def replaces(incident: Incident, life: Life) -> Life | None:
     parent = incident.kinship.parent(life)
     if parent is None or parent.pid == 1 or incident.alive(parent) is not True or incident.kinship.is_observer(parent):
         return None
-    if parent.integer("pgid") != life.integer("pgid"):
+    watched = supervision_of(life, incident.kinship, incident.book)
+    if parent.integer("pgid") != life.integer("pgid") and watched is None:
         return None  # an interactive shell or a service manager gives each job a group: a person may have started it
-    for earlier in incident.census.lives:
-        if earlier is life or incident.kinship.parent(earlier) is not parent or incident.present(earlier) is not False:
-            continue
-        if _same_job(incident, earlier, life):
-            return earlier
-    return None
+    siblings = [one for one in incident.census.lives if incident.kinship.parent(one) is parent]
+    dead = [one for one in siblings if one is not life and incident.present(one) is False]
+    gone = [one for one in dead if _same_job(incident, one, life)]
+    return predecessor(life, gone, [one for one in siblings if newer_than_actions(incident, one) is True])
 
 
 def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:
