@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
+from gpudiag.timeline.supervision import supervision_of
 
 
 def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | None:
@@ -77,6 +78,21 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
     if life.start_ns is not None and last.action.time_ns is not None:
         if life.start_ns - life.start_error_ns > last.action.time_ns:
             return True
-        return False if life.start_ns + life.start_error_ns <= last.action.time_ns else None
+        if life.start_ns + life.start_error_ns <= last.action.time_ns:
+            return False
+        return True if _took_the_place_of_the_dead(incident, last, life) else None
     base = last.world_look
     return True if base is not None and incident.census.covers(base, life) else None
+
+
+def _took_the_place_of_the_dead(incident: Incident, action: ActionView, life: Life) -> bool:
+    """Its supervisor starts one again when one has died, and one that the look before the command shows is dead now."""
+    watched = supervision_of(life, incident.kinship, incident.book)
+    base = action.world_look
+    if watched is None or base is None or not incident.census.covers(base, life):
+        return False
+    return any(
+        other.cmdline == life.cmdline and base.id in other.sightings and incident.present(other) is False
+        for other in incident.census.lives
+        if incident.kinship.parent(other) is watched.parent
+    )
