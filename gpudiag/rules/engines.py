@@ -269,7 +269,7 @@ def version_key(text: str) -> tuple[int, ...]:
 def load_engines(directory: Path | None = None) -> tuple[Engine, ...]:
     """All engine files, by name; raises ``RulesError`` with one sentence."""
     specs = (read_model(path, EngineSpec) for path in toml_files(directory or data_dir() / "engines"))
-    return tuple(_engine(spec) for spec in specs)
+    return tuple(compile_engine(spec) for spec in specs)
 
 
 @cache
@@ -287,7 +287,8 @@ def role_of(comm: str | None, cmdline: str | None) -> tuple[str, Role] | None:
     return None
 
 
-def _engine(spec: EngineSpec) -> Engine:
+def compile_engine(spec: EngineSpec) -> Engine:
+    """What a file says, ready to be asked."""
     children = (title for title in spec.title if title.role in ("engine", "worker"))
     return Engine(
         name=spec.name,
