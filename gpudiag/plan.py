@@ -13,7 +13,7 @@ from gpudiag.shell.replay import Observed, replay
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
-from gpudiag.timeline.facts.holder import alive_root
+from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -275,7 +275,8 @@ def _stop_what_restarts(incident: Incident, row: Row) -> tuple[int, StopFirst] |
     if not living:
         return None
     child = next((one for one in incident.census.lives if incident.process_id(one) == row["process"]), None)
-    watched = supervision_of(child, incident.kinship, incident.book) if child is not None else None
+    again = started_again(incident, child) if child is not None else None
+    watched = supervision_of(again, incident.kinship, incident.book) if again is not None else None
     if watched is not None and (watched.own_command or shielded(incident, watched.parent) is None):
         return _stop_supervised(incident, watched)
     if shielded(incident, living[-1]) is not None:

@@ -147,10 +147,11 @@ def concerned(incident: Incident, host: str, endings: Mapping[Key, Ending]) -> l
 
 
 def _ancestors(incident: Incident, life: Life) -> Iterator[Life]:
-    above = incident.kinship.parent(life)
-    while above is not None and above.pid != 1 and not incident.kinship.is_observer(above):
+    """Up to init, or to the tool that looked."""
+    for above in incident.kinship.ancestors(life):
+        if above.pid == 1 or incident.kinship.is_observer(above):
+            return
         yield above
-        above = incident.kinship.parent(above)
 
 
 def member_of(incident: Incident, life: Life, look: Look) -> Member:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import MAX_DEPTH
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.supervision import supervision_of
 
@@ -80,9 +83,15 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
             return True
         if life.start_ns + life.start_error_ns <= last.action.time_ns:
             return False
-        return True if _took_the_place_of_the_dead(incident, last, life) else None
+        return True if _is_of_a_newcomer(incident, last, life) else None
     base = last.world_look
     return True if base is not None and incident.census.covers(base, life) else None
+
+
+def _is_of_a_newcomer(incident: Incident, last: ActionView, life: Life) -> bool:
+    """It, or an ancestor, stands in the place of one that died: the child of a newcomer is no older."""
+    line = [life, *islice(incident.kinship.ancestors(life), MAX_DEPTH)]
+    return any(_took_the_place_of_the_dead(incident, last, one) for one in line)
 
 
 def _took_the_place_of_the_dead(incident: Incident, action: ActionView, life: Life) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpudiag.explain import explain
 from gpudiag.report.contract import Report
-from tests.golden.scenes import P, Scene, dead
+from tests.golden.scenes import P, Scene, dead, server
 
 AGENT, OTHER = 1000, 2000
 TORCHRUN = "/usr/bin/python3 /usr/local/bin/torchrun --nproc-per-node=2 train.py"
@@ -101,4 +102,40 @@ def test_an_agent_is_not_stopped_for_one_rank_while_another_is_spared(tmp_path: 
     table = job(AGENT, f"{TORCHRUN} --max-restarts=3")
     report = explained(tmp_path, table, table, f"kill -HUP {AGENT + 1}")
     assert planned(report) == {AGENT + 1}
+    assert not report.plan.stop_first
+
+
+SUPERVISORD = P(18, 1, 18, "/usr/bin/python3 /usr/local/bin/supervisord -n -c /etc/s.conf", comm="supervisord")
+LOOP = P(900, 1, 900, "bash loop.sh", comm="bash")
+
+
+def back(table: list[P]) -> list[P]:
+    """The same server started two seconds after the command."""
+    return [replace(p, age_s=-7) for p in table]
+
+
+@pytest.mark.parametrize(
+    ("head", "group", "stop", "left"),
+    [
+        (LOOP, 900, ("shell_loop", "900"), {1100, 1102, 1103, 1104}),
+        (SUPERVISORD, None, ("supervisor", "1100"), {1102, 1103, 1104}),
+    ],
+)
+def test_a_whole_server_that_came_back(
+    head: P, group: int | None, stop: tuple[str, str], left: set[int], tmp_path: Path
+) -> None:
+    """The head holds nothing; what it started took the memory again."""
+    old, new = (server(pid, group, ppid=head.pid) for pid in (1000, 1100))
+    report = explained(tmp_path, [head, *old], [head, *back(new)], "kill -9 1000 1001 1002 1003 1004")
+    assert report.outcome == "memory_held"
+    assert report.findings[0].rule == "GPD205"
+    assert [(entry.kind, entry.id) for entry in report.plan.stop_first] == [stop]
+    assert planned(report) == left
+
+
+def test_a_new_server_of_a_person_s_shell_is_nobody_s_respawn(tmp_path: Path) -> None:
+    shell = P(900, 1, 900, "-bash", comm="bash")
+    old, new = (server(pid, ppid=900) for pid in (1000, 1100))
+    report = explained(tmp_path, [shell, *old], [shell, *back(new)], "kill -9 1000 1001 1002 1003 1004")
+    assert planned(report) == set()
     assert not report.plan.stop_first

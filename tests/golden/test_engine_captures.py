@@ -119,13 +119,14 @@ def test_nothing_is_claimed_about_memory_and_nothing_false_is_proven(name: str, 
 
 @pytest.mark.parametrize("name", sorted(RESPAWNED))
 def test_who_came_back(name: str, runs: dict[str, Run]) -> None:
-    """The new set, in place of the old; its own children replace nobody."""
+    """The new set, in place of the old; what a program that is back has started came back with it."""
     run = runs[name]
     rows = [row for row in run.explained.facts["holder"] if row["replaces_pid"] is not None]
     launcher = run.truth.get("supervisord", run.truth.get("agent"))
     assert {row["launcher_pid"] for row in rows} == {launcher}
-    new, old = sorted(map(int, run.truth["new_after_kill"])), run.truth.get("ranks", [run.truth.get("program")])
-    assert {(row["pid"], row["replaces_pid"]) for row in rows} == set(zip(new, old, strict=False))
+    new = sorted(map(int, run.truth["new_after_kill"]))
+    old = run.truth.get("ranks", [run.truth.get("program")] * 3)
+    assert {(row["pid"], row["replaces_pid"]) for row in rows} == set(zip(new, old, strict=True))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -285,8 +286,10 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
     ],
 )
 def test_who_starts_it_again_is_stopped_first(name: str, kind: str, stopped: str, words: str, tmp_path: Path) -> None:
-    _, plan = _plan(name, tmp_path)
+    run, plan = _plan(name, tmp_path)
     (stop,) = plan.stop_first
+    again = set(map(int, run.truth["new_after_kill"])) - {int(stopped)}
+    assert again <= {entry.pid for entry in plan.kill}
     assert (stop.kind, stop.id) == (kind, stopped)
     assert words in stop.command
     assert int(stopped) not in {entry.pid for entry in plan.kill}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudiag.model import Citation
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import MAX_DEPTH
 from gpudiag.timeline.lives import SIGKILL_BIT, Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, was_adopted
@@ -47,8 +49,9 @@ def _row(incident: Incident, family: Family, life: Life) -> dict[str, object]:
     pending_kill = bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None
     zombie = seen.zombie if seen is not None and (seen.first("state") or seen.zombie) else None
     state = seen.first("state") if seen is not None else None
-    replaced = replaces(incident, life)
-    launcher = incident.kinship.parent(life)
+    again = started_again(incident, life)
+    replaced = replaces(incident, again) if again is not None else None
+    launcher = incident.kinship.parent(again) if again is not None else None
     heir = incident.inherits_from(life)
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
@@ -166,6 +169,16 @@ def is_older(incident: Incident, family: Family) -> bool | None:
     starts = [start for f in reference if (start := f.first_start_ns) is not None]
     own = family.first_start_ns
     return own < max(starts) if starts and own is not None else None
+
+
+def started_again(incident: Incident, life: Life) -> Life | None:
+    """Itself or the nearest ancestor that took the place of one that died: a server that is back has all it starts."""
+    for above in (life, *islice(incident.kinship.ancestors(life), MAX_DEPTH)):
+        if newer_than_actions(incident, above) is not True:
+            return None
+        if replaces(incident, above) is not None:
+            return above
+    return None
 
 
 def replaces(incident: Incident, life: Life) -> Life | None:
