@@ -45,7 +45,7 @@ def _problems(file: str, spec: EngineSpec, book: Book) -> Iterator[str]:
         yield f"the file should be named {spec.name}.toml."
     yield from _shadowed(spec, book)
     roles = {title.role for title in spec.title} | {child.role for child in spec.child} | _BY_PLACE
-    roles |= {"worker"} if spec.name != GENERAL else set()  # what is spawned by Python's own machinery is a worker
+    roles |= {"worker"} if spec.name not in GENERAL else set()  # what is spawned by Python's own machinery is a worker
     yield from _unknown_roles("coupling", [one.ended for one in spec.coupling], roles | {"child"})
     for coupling in spec.coupling:
         yield from _unknown_roles("coupling", [*coupling.leave, *coupling.stay], roles | _RELATIVES)

@@ -18,6 +18,8 @@ from gpudiag.timeline.lives import Key
 
 MAX_COMMAND_LINE = 8192
 """Characters of a head's command line in which an option is looked for."""
+MAX_PAIRS = 250_000
+"""Ended times living processes up to which anything is said. Real servers have thousands of pairs; evidence may lie."""
 _HEADS = frozenset({"server", "launcher"})
 
 
@@ -136,8 +138,10 @@ def fates(
 
     ``laws`` and ``version`` are asked by the engine's name. Who has ended already has no fate; who was only sent a
     signal that it may handle has one if a law speaks of itself. What is nearer to the cause is believed first, and of
-    two sentences equally near the surer, then the one that stands first.
+    two sentences equally near the surer, then the one that stands first. Beyond ``MAX_PAIRS`` nothing is said.
     """
+    if len(endings) * len(members) > MAX_PAIRS:
+        return {}
     scene = _Scene(members, endings, laws, version)
     found: dict[Key, Fate] = {}
     waiting: deque[tuple[Key, Ending, Fate | None]] = deque(

@@ -16,8 +16,9 @@ from gpudiag.timeline.inheritance import Inheritance
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import Census, Key, Life
 
-GENERAL = "python"
-"""The engine file of Python's own machinery: any program's children look like that, so a narrower word beats it."""
+GENERAL = frozenset({"python", "dataloader"})
+"""Engine files of Python's and torch's own machinery: any program's children look like that, so a narrower word beats
+them."""
 
 
 class RoleBook(Protocol):
@@ -197,12 +198,12 @@ def _family(
     engines: list[str] = []
     for life in members:
         found = book.role_of(life.comm, life.cmdline or life.booked_name)
-        if (found is None or found[0] == GENERAL) and life.pid in log_roles:
+        if (found is None or found[0] in GENERAL) and life.pid in log_roles:
             found = book.role_in_log(log_roles[life.pid]) or found
         if found is not None:
             engines.append(found[0])
             family.roles[life.key] = found[1]
-    engines = [engine for engine in engines if engine != GENERAL] or engines
+    engines = [engine for engine in engines if engine not in GENERAL] or engines
     family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
     family.parent_title = book.title_of(family.engine, "engine") if family.engine is not None else None
     _roles_by_position(family, kinship)

@@ -6,9 +6,9 @@ is dead, who is whose child.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.coupling import Ending, Fate, Member, fates
@@ -133,25 +133,29 @@ def _reaches(step: StepView, life: Life) -> bool:
 
 def concerned(incident: Incident, host: str, endings: Mapping[Key, Ending]) -> list[Life]:
     """Families of those that ended and of their parents, and everything that these started."""
+    kinship = incident.kinship
     own = [life for life in incident.census.lives if life.host == host and life.pid != 1]
+    children: dict[Key, list[Life]] = defaultdict(list)
+    for life in own:
+        if (parent := kinship.parent(life)) is not None and not kinship.is_observer(parent):
+            children[parent.key].append(life)
     ended = [life for life in own if life.key in endings]
-    near = [*ended, *(above for life in ended for above in islice(_ancestors(incident, life), 1))]
-    families = {family.id for life in near if (family := incident.family_of(life)) is not None}
+    parents = [
+        above for life in ended if (above := kinship.parent(life)) is not None and not kinship.is_observer(above)
+    ]
+    families = {family.id for life in (*ended, *parents) if (family := incident.family_of(life)) is not None}
+    waiting = [life for life in own if life.key in endings or _family_id(incident, life) in families]
+    chosen = {life.key: life for life in waiting}
+    while waiting:
+        new = [child for child in children[waiting.pop().key] if child.key not in chosen]
+        chosen.update({child.key: child for child in new})
+        waiting += new
+    return sorted(chosen.values(), key=lambda life: (life.start_ns or 0, life.pid))
 
-    def is_near(life: Life) -> bool:
-        family = incident.family_of(life)
-        return life.key in endings or (family is not None and family.id in families)
 
-    chosen = [life for life in own if is_near(life) or any(map(is_near, _ancestors(incident, life)))]
-    return sorted(chosen, key=lambda life: (life.start_ns or 0, life.pid))
-
-
-def _ancestors(incident: Incident, life: Life) -> Iterator[Life]:
-    """Up to init, or to the tool that looked."""
-    for above in incident.kinship.ancestors(life):
-        if above.pid == 1 or incident.kinship.is_observer(above):
-            return
-        yield above
+def _family_id(incident: Incident, life: Life) -> str | None:
+    family = incident.family_of(life)
+    return family.id if family is not None else None
 
 
 def member_of(incident: Incident, life: Life, look: Look) -> Member:

@@ -139,3 +139,11 @@ def test_a_new_server_of_a_person_s_shell_is_nobody_s_respawn(tmp_path: Path) ->
     report = explained(tmp_path, [shell, *old], [shell, *back(new)], "kill -9 1000 1001 1002 1003 1004")
     assert planned(report) == set()
     assert not report.plan.stop_first
+
+
+def test_data_loader_workers_do_not_name_the_job_that_has_them(tmp_path: Path) -> None:
+    loaders = [P(AGENT + 10 + n, AGENT + 1, AGENT + 1, "train.py", comm="pt_data_worker") for n in range(5)]
+    table = [*job(AGENT), *loaders]
+    report = explained(tmp_path, table, dead(table, AGENT), f"kill -9 {AGENT}")
+    assert [family.engine for family in report.families] == ["torchrun"]
+    assert planned(report) == {AGENT + 1, AGENT + 2}

@@ -194,3 +194,10 @@ def test_a_ring_of_parents_ends() -> None:
 def test_a_process_of_no_engine_starts_nothing() -> None:
     alone = Member(key(9), None, "9", None, None)
     assert told([Said("server", leave=("rest",))], {9: KILLED}, [alone, *SERVER]) == {}
+
+
+def test_a_table_of_a_size_that_no_server_has_gets_no_answer() -> None:
+    crowd = [member(1, "server"), *(member(pid, "worker", 1) for pid in range(2, 3000))]
+    laws = [Said("worker", leave=("rest",))]
+    assert told(laws, dict.fromkeys(range(2, 2000), KILLED), crowd) == {}
+    assert len(told(laws, {2: KILLED}, crowd)) == 2998
