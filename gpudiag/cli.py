@@ -266,11 +266,12 @@ def rules_test(
     ),
 ) -> None:
     """Check the rule files and run their cases. Exit code 1 if one fails."""
+    from gpudiag.rules.engine_lint import lint_engines
     from gpudiag.rules.lint import lint_directory
     from gpudiag.rules.loader import load_rules
     from gpudiag.selftest import run_cases
 
-    problems = lint_directory()
+    problems = (*lint_directory(), *lint_engines())
     _print("".join(f"{problem}\n" for problem in problems))
     wanted = {rule_id.upper() for rule_id in rule_ids or []}
     chosen = [rule for rule in load_rules() if not wanted or rule.id in wanted]

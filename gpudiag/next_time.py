@@ -180,7 +180,7 @@ def _stem(life: Life) -> str | None:
     if titled is not None:
         return titled[0]
     words = cmdline.split(" ")
-    general = any(e.name == GENERAL and e.role_of(None, cmdline) is not None for e in shipped_engines())
+    general = any(e.name in GENERAL and e.role_of(None, cmdline) is not None for e in shipped_engines())
     if general or len(words) < 2 or cut or len(cmdline) > 400:
         return None  # any program's children look like that, or nothing but a program's name is known
     return " ".join(words[:4])

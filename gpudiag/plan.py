@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,16 @@ from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenE
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
 from gpudiag.timeline.daemons import daemon_name, is_daemon
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
-from gpudiag.timeline.facts.holder import alive_root
+from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_shell
+from gpudiag.timeline.leaving import Expected, expectations
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.shortage import shortage_of
+from gpudiag.timeline.supervision import Supervision, supervision_of
 from gpudiag.verdict import HELD, NOTHING, RELEASING, UNCLEAR, Verdict, is_leaving
 
 MAX_LOOKED_UP = 32
@@ -43,17 +46,24 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
     """Everything that the person has to do, in order."""
     holders = facts["holder"]
     rows = {str(row["process"]): row for row in holders}
-    stop = list(_stop_first(incident, verdict))
+    going = [e for e in expectations(incident).values() if e.will_go and e.life.key in verdict.scope]
+    picked = [c for c in _choose(incident, verdict, rows) if all(e.life is not c.life for e in going)]
+    stop = [*_stop_first(incident, verdict), *_supervisors(incident, verdict, picked)]
     stopped = {pid for pid, _ in stop}
-    chosen = [c for c in _choose(incident, verdict, rows) if c.life.pid not in stopped]
+    chosen = [c for c in picked if c.life.pid not in stopped]
     chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
+    waits = tuple(_wait_for(incident, going))
     kill = tuple(_kill_entry(incident, c, order) for order, c in enumerate(chosen, 1))
     following = find_next_time(incident, kill_command)
     return Plan(
-        stop_first=tuple(entry for _, entry in stop),
+        stop_first=tuple(dict.fromkeys(entry for _, entry in stop)),
         kill=kill,
         keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
-        then=(*_then(incident, verdict, bool(kill or stop), rows), *rungs(incident, verdict, facts)),
+        then=(
+            *waits,
+            *_then(incident, verdict, bool(kill or stop or waits), rows),
+            *rungs(incident, verdict, facts),
+        ),
         next_time=following.command,
         no_next_time=following.because_none,
     )
@@ -264,16 +274,53 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
         if match.rule_id != "GPD205" or verdict.outcome != HELD:
             continue
         for row in match.rows:
-            pid = row["launcher_pid"]
-            if not isinstance(pid, int) or pid in done:
+            stop = _stop_what_restarts(incident, row)
+            if stop is not None and stop[0] not in done:
+                done.add(stop[0])
+                yield stop
+
+
+def _stop_what_restarts(incident: Incident, row: Row) -> tuple[int, StopFirst] | None:
+    """The PID that is stopped, and how; ``None`` where the parent is gone, or is never touched."""
+    pid = row["launcher_pid"]
+    lives = incident.census.named(_host_of(incident, row), pid) if isinstance(pid, int) else []
+    living = [life for life in lives if incident.alive(life)]
+    if not living:
+        return None
+    child = next((one for one in incident.census.lives if incident.process_id(one) == row["process"]), None)
+    again = started_again(incident, child) if child is not None else None
+    watched = supervision_of(again, incident.kinship, incident.book) if again is not None else None
+    if watched is not None and (watched.own_command or shielded(incident, watched.parent) is None):
+        return _stop_supervised(incident, watched)
+    if shielded(incident, living[-1]) is not None:
+        return None
+    kind = "shell_loop" if is_shell(living[-1]) else "launcher"
+    command = kill_command(incident, living[-1], "TERM")
+    return living[-1].pid, StopFirst(kind=kind, id=str(living[-1].pid), command=command, run_in="host")
+
+
+def _supervisors(incident: Incident, verdict: Verdict, picked: Sequence[Candidates]) -> Iterator[tuple[int, StopFirst]]:
+    """Parents that would start again what is about to be killed: by their own command, or if it harms nobody else."""
+    keys = {candidate.life.key for candidate in picked}
+    for candidate in picked:
+        watched = supervision_of(candidate.life, incident.kinship, incident.book)
+        if watched is None or incident.alive(watched.parent) is not True:
+            continue
+        if watched.own_command is None:
+            parent = watched.parent
+            others = [one for one in incident.census.lives if incident.kinship.parent(one) is parent]
+            spared = [one for one in others if one.key not in keys and incident.holds_now(one)]
+            if shielded(incident, parent) is not None or (spared and parent.key not in verdict.scope):
                 continue
-            done.add(pid)
-            lives = [life for life in incident.census.named(_host_of(incident, row), pid) if incident.alive(life)]
-            if lives and shielded(incident, lives[-1]) is None:
-                life = lives[-1]
-                kind = "shell_loop" if is_shell(life) else "launcher"
-                command = kill_command(incident, life, "TERM")
-                yield pid, StopFirst(kind=kind, id=str(pid), command=command, run_in="host")
+        yield _stop_supervised(incident, watched)
+
+
+def _stop_supervised(incident: Incident, watched: Supervision) -> tuple[int, StopFirst]:
+    """The PID that is stopped, and how."""
+    own = watched.own_command
+    target = watched.child if own is not None else watched.parent
+    command = own if own is not None else kill_command(incident, watched.parent, "TERM")
+    return target.pid, StopFirst(kind=watched.law.kind, id=str(target.pid), command=command, run_in="host")
 
 
 def _host_of(incident: Incident, row: Row) -> str:
@@ -330,6 +377,27 @@ def _then(incident: Incident, verdict: Verdict, acts: bool, rows: dict[str, Row]
                 command=None,
                 because="living processes hold the memory, and nothing shows whose to stop",
             )
+
+
+def _wait_for(incident: Incident, going: Sequence[Expected]) -> Iterator[ThenEntry]:
+    """Those that leave by themselves, for each reason; one that is known to hold nothing is not waited for."""
+    holding = [expected for expected in going if _may_hold(incident, expected.life)]
+    for because in dict.fromkeys(expected.fate.because for expected in holding):
+        own = [expected for expected in holding if expected.fate.because == because]
+        seconds = max(1, math.ceil(max(expected.left_s or 0 for expected in own)))
+        pids = ", ".join(str(expected.life.pid) for expected in own)
+        yield ThenEntry(
+            kind="wait",
+            command=f"sleep {seconds}; {VERIFY}",
+            because=f"{pids} should leave without help within {seconds} s: {because}",
+        )
+
+
+def _may_hold(incident: Incident, life: Life) -> bool:
+    """It holds memory; or nobody listed the holders, and it is not one of those of an engine that open no device."""
+    holds, family = incident.holds_now(life), incident.family_of(life)
+    role = family.role(life) if family is not None else None
+    return holds > 0 if holds is not None else role not in ("helper", "tracker")
 
 
 def _unseen_parents(incident: Incident, rows: dict[str, Row]) -> Iterator[ThenEntry]:

@@ -84,6 +84,9 @@ def _held(incident: Incident, plan: Plan) -> str:
         return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
     if first:
         return f"The memory is taken again after every kill: stop the {first} first."
+    waits = [entry.because for entry in plan.then if entry.kind == "wait"]
+    if waits:
+        return f"{size(total)} on {on}: {'; '.join(waits)}. Wait and look again."
     if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
         return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
     if all(ledger.list_seen for ledger in incident.ledgers.values()):

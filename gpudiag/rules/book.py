@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from gpudiag.rules.engines import Engine
+from gpudiag.rules.engines import Coupling, Engine, Restart
 from gpudiag.shell.regex import RegexError, match
+from gpudiag.timeline.coupling import MAX_COMMAND_LINE
 
 
 class Book:
@@ -21,11 +22,17 @@ class Book:
         return self._role_of(comm, cmdline)
 
     def _look_up(self, comm: str | None, cmdline: str | None) -> tuple[str, str] | None:
-        for engine in self._engines:
-            role = engine.role_of(comm, cmdline)
-            if role is not None:
-                return engine.name, role
+        # A title that the process gave itself says more than the words that it was started with.
+        for title, line in ((comm, None), (comm, cmdline)):
+            for engine in self._engines:
+                role = engine.role_of(title, line)
+                if role is not None:
+                    return engine.name, role
         return None
+
+    def engine(self, name: str | None) -> Engine | None:
+        """All that is known of an engine."""
+        return next((engine for engine in self._engines if engine.name == name), None)
 
     def title_of(self, engine: str, role: str) -> str | None:
         """The title that an engine gives to a role, as an example of it."""
@@ -33,6 +40,37 @@ class Book:
             if known.name == engine:
                 return next((text for text in known.child_titles if known.role_of(text[:15], text) == role), None)
         return None
+
+    def child_role(self, engine: str, parent_role: str) -> str | None:
+        """What the children of a role are in that engine, whatever they are called."""
+        known = self.engine(engine)
+        return known.child_roles.get(parent_role) if known is not None else None
+
+    def is_one_job(self, comm: str | None, cmdline: str | None) -> bool:
+        """It is a launcher whose children are one job, also in process groups of their own."""
+        found = self.role_of(comm, cmdline)
+        known = self.engine(found[0]) if found is not None else None
+        return found is not None and found[1] == "launcher" and known is not None and known.one_job
+
+    def laws_of(self, engine: str) -> Sequence[Coupling]:
+        """Who leaves with whom in an engine."""
+        known = self.engine(engine)
+        return known.couplings if known is not None else ()
+
+    def restart_by(self, comm: str | None, cmdline: str | None) -> Restart | None:
+        """How a parent of these words starts its children again, if it does."""
+        found = self.role_of(comm, cmdline)
+        known = self.engine(found[0]) if found is not None else None
+        if found is None or known is None:
+            return None
+        line = (cmdline or "")[:MAX_COMMAND_LINE]
+        fitting = (one for one in known.restarts if one.by == found[1])
+        return next((one for one in fitting if one.if_head is None or one.if_head.search(line)), None)
+
+    def version_in(self, engine: str, line: str) -> tuple[int, ...] | None:
+        """The engine's version, where this line of its log tells it."""
+        known = self.engine(engine)
+        return known.version_of(line) if known is not None else None
 
     def role_in_log(self, role: str) -> tuple[str, str] | None:
         """(engine, role) for a log prefix such as ``(Worker_TP0 pid=887)``."""

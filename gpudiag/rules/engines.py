@@ -5,6 +5,7 @@ what. A title gives a process its role and nothing else: who belongs together is
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,9 @@ from pydantic import Field, model_validator
 from gpudiag.rules.files import data_dir, read_model, toml_files
 from gpudiag.rules.schema import Sentence, Strict
 
-Role = Literal["server", "engine", "worker", "tracker", "launcher"]
+Role = Literal["server", "engine", "worker", "tracker", "launcher", "helper"]
+"""``engine`` starts the workers for a server or launcher; a ``tracker`` belongs to a server that left it behind or not;
+a ``helper`` is a daemon of the engine that opens no device."""
 
 MAX_LOOKED_AT = 1024
 """Characters of a command line that patterns see; a title or a server's own words stand at the beginning."""
@@ -63,21 +66,81 @@ class LogPrefixSpec(Strict):
 Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}$")]
 
 
+Relatives = Role | Literal["rest", "child", "descendant", "self", "around"]
+"""``rest`` is everybody else of the server or job. ``child`` and ``descendant`` are of the process that ended; so is
+``around``: its parent, where that is another job, with that job and the parent's other children."""
+
+
 class CouplingSpec(Strict):
-    """Who leaves by itself when a process of the engine ends."""
+    """Who leaves by itself, and who is known to stay, when a process of the engine ends."""
 
     ended: Role | Literal["child"]
     """Role of the process that was killed; ``child`` is anything below the server or launcher."""
     by: tuple[Literal["KILL", "TERM", "INT"], ...] = ()
     """Signals that have this effect; empty: whatever ends it."""
-    leave: Annotated[tuple[Role | Literal["rest"], ...], Field(min_length=1)]
-    """Roles that go; ``rest`` is everybody else of the server."""
+    through: Role | None = None
+    """Role of the process of the same job that sees to it; if that has ended as well, nothing follows."""
+    orderly: bool = False
+    """Only if it leaves by itself: a process that is killed cannot clean up."""
+    leave: tuple[Relatives, ...] = ()
+    """Who goes."""
+    stay: tuple[Relatives, ...] = ()
+    """Who does not notice and goes on without limit."""
+    within_s: Annotated[float, Field(gt=0, le=3600)] | None = None
+    """Longest time that it took; ``None``: no bound is known (until a task or a call ends)."""
+    if_idle: bool = False
+    """Sure only of a process that sleeps in the look; one that runs may not notice for long."""
+    if_init_adopts: bool = False
+    """Sure only where the process that ended is a child of PID 1, so that PID 1 adopts what it leaves."""
+    unless_head: str | None = None
+    """Does not hold where the server's or launcher's command line contains this regular expression."""
     since: Version | None = None
     """First version of the engine for which it holds."""
     before: Version | None = None
     """First version for which it holds no more."""
     certainty: Literal["inferred", "possible"]
     because: Sentence
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if bool(self.leave) == bool(self.stay):
+            raise ValueError("a coupling has either leave or stay")
+        if self.stay and self.within_s is not None:
+            raise ValueError("within_s is about those that leave")
+        if self.orderly and self.by:
+            raise ValueError("what leaves by itself was sent no signal: orderly and by exclude each other")
+        return self
+
+
+class ChildSpec(Strict):
+    """What the children of a role are, whatever they are called."""
+
+    of: Role
+    role: Role
+
+
+class RestartSpec(Strict):
+    """Who starts whom again."""
+
+    by: Role
+    """Role of the parent."""
+    within_s: Annotated[float, Field(gt=0, le=3600)]
+    """Longest time until the new process was there."""
+    if_head: str | None = None
+    """Only where the parent's command line contains this regular expression; ``None``: always."""
+    kind: Literal["launcher", "supervisor"]
+    """As ``stop_first`` names it."""
+    stop: str | None = None
+    """Its own command that stops the child for good: ``{child}`` is the child's PID, ``{-c}`` that option of the
+    parent's command line with its value. ``None``: SIGTERM to the parent."""
+    because: Sentence
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> Self:
+        unknown = set(re.findall(r"\{([^}]*)\}", self.stop or "")) - {"child"}
+        if any(not re.fullmatch(r"--?[a-z][a-z-]*", name) for name in unknown):
+            raise ValueError(f"stop {self.stop!r} has a placeholder that is neither child nor an option")
+        return self
 
 
 class EngineSpec(Strict):
@@ -97,7 +160,11 @@ class EngineSpec(Strict):
     version_in_log: str | None = None
     """Regular expression with the group ``version``, for a line of the server's log that tells something."""
     coupling: tuple[CouplingSpec, ...] = ()
-    """What ``death_coupling`` says, as far as a machine can use it."""
+    """What ``death_coupling`` says, as far as a machine can use it; what stands first is believed first."""
+    one_job: bool = False
+    """What its launcher starts is one job that lives and dies together, also in sessions of their own."""
+    child: tuple[ChildSpec, ...] = ()
+    restart: tuple[RestartSpec, ...] = ()
     title: tuple[TitleSpec, ...] = ()
     log_prefix: tuple[LogPrefixSpec, ...] = ()
 
@@ -124,7 +191,7 @@ class LogPrefix(NamedTuple):
 
 @dataclass(frozen=True)
 class Coupling:
-    """One sentence of the kind *when this ends, those leave*."""
+    """One sentence of the kind *when this ends, those leave*; fields as in ``CouplingSpec``."""
 
     ended: str
     by: tuple[str, ...]
@@ -133,6 +200,13 @@ class Coupling:
     before: tuple[int, ...] | None
     certainty: str
     because: str
+    stay: tuple[str, ...] = ()
+    within_s: float | None = None
+    through: str | None = None
+    orderly: bool = False
+    if_idle: bool = False
+    if_init_adopts: bool = False
+    unless_head: re.Pattern[str] | None = None
 
     def holds_for(self, version: tuple[int, ...] | None) -> bool | None:
         """Whether it holds for a version of the engine; ``None`` if that depends on the version and none is known."""
@@ -141,6 +215,18 @@ class Coupling:
         if version is None:
             return None
         return (self.since is None or version >= self.since) and (self.before is None or version < self.before)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A parent that starts its children again; fields as in ``RestartSpec``."""
+
+    by: str
+    within_s: float
+    if_head: re.Pattern[str] | None
+    kind: str
+    stop: str | None
+    because: str
 
 
 @dataclass(frozen=True)
@@ -160,6 +246,10 @@ class Engine:
     stop_command: str
     version_in_log: re.Pattern[str] | None
     couplings: tuple[Coupling, ...]
+    one_job: bool
+    child_roles: Mapping[str, str]
+    """Role of a process by the role of its parent."""
+    restarts: tuple[Restart, ...]
 
     def version_of(self, log_line: str) -> tuple[int, ...] | None:
         """The engine's version, where the line tells it."""
@@ -179,7 +269,7 @@ def version_key(text: str) -> tuple[int, ...]:
 def load_engines(directory: Path | None = None) -> tuple[Engine, ...]:
     """All engine files, by name; raises ``RulesError`` with one sentence."""
     specs = (read_model(path, EngineSpec) for path in toml_files(directory or data_dir() / "engines"))
-    return tuple(_engine(spec) for spec in specs)
+    return tuple(compile_engine(spec) for spec in specs)
 
 
 @cache
@@ -197,7 +287,8 @@ def role_of(comm: str | None, cmdline: str | None) -> tuple[str, Role] | None:
     return None
 
 
-def _engine(spec: EngineSpec) -> Engine:
+def compile_engine(spec: EngineSpec) -> Engine:
+    """What a file says, ready to be asked."""
     children = (title for title in spec.title if title.role in ("engine", "worker"))
     return Engine(
         name=spec.name,
@@ -209,8 +300,11 @@ def _engine(spec: EngineSpec) -> Engine:
         children_own_session=spec.children_own_session,
         death_coupling=spec.death_coupling,
         stop_command=spec.stop_command,
-        version_in_log=_version_pattern(spec.version_in_log),
+        version_in_log=_pattern(spec.version_in_log),
         couplings=tuple(_coupling(one) for one in spec.coupling),
+        one_job=spec.one_job,
+        child_roles={child.of: child.role for child in spec.child},
+        restarts=tuple(_restart(one) for one in spec.restart),
     )
 
 
@@ -223,10 +317,21 @@ def _coupling(spec: CouplingSpec) -> Coupling:
         before=version_key(spec.before) if spec.before is not None else None,
         certainty=spec.certainty,
         because=spec.because,
+        stay=spec.stay,
+        within_s=spec.within_s,
+        through=spec.through,
+        orderly=spec.orderly,
+        if_idle=spec.if_idle,
+        if_init_adopts=spec.if_init_adopts,
+        unless_head=_pattern(spec.unless_head),
     )
 
 
-def _version_pattern(pattern: str | None) -> re.Pattern[str] | None:
+def _restart(spec: RestartSpec) -> Restart:
+    return Restart(spec.by, spec.within_s, _pattern(spec.if_head), spec.kind, spec.stop, spec.because)
+
+
+def _pattern(pattern: str | None) -> re.Pattern[str] | None:
     return _compiled(pattern) if pattern is not None else None
 
 

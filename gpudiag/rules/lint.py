@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from gpudiag.rules.engine_lint import lint_engines
 from gpudiag.rules.files import RulesError, data_dir, toml_files
 from gpudiag.rules.loader import load_rule
 from gpudiag.rules.schema import Answer, AnyOf, Condition, Rule
@@ -39,6 +40,14 @@ def lint_directory(directory: Path | None = None) -> tuple[str, ...]:
         except RulesError as error:
             problems.append(str(error))
     return (*problems, *lint_rules(rules))
+
+
+def main() -> int:
+    """Print everything that is wrong with the shipped rules and engine files; 1 if there is anything."""
+    problems = (*lint_directory(), *lint_engines())
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 def lint_rules(rules: Mapping[str, Rule]) -> tuple[str, ...]:
@@ -100,3 +109,7 @@ def _undecidable(rule: Rule) -> set[str]:
 
 def _conditions(clause: Condition | AnyOf) -> tuple[Condition, ...]:
     return clause.any if isinstance(clause, AnyOf) else (clause,)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -61,7 +61,7 @@ def _has_sign(family: Family, life: Life, top: Life) -> bool:
     if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
         return True
     found = role_of(life.comm, life.cmdline)
-    general = found is not None and found[0] == GENERAL
+    general = found is not None and found[0] in GENERAL
     return family.role(life) is not None and (not general or life is top)
 
 

@@ -183,7 +183,7 @@ def _world(
             opened = seen.open if seen.open is not None or not seen.bookings else CUDA_DEVICES
             if opened is not None:
                 devices[life.pid] = opened
-        elif not everybody and _was_there(life, action, census, slot):
+        elif not (base is not None and census.covers(base, life)) and _was_there(life, action, census, slot):
             later = next(iter(life.sightings.values()))
             candidates.append(_candidate(life, later, False))
     world = World(

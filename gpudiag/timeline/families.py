@@ -16,8 +16,9 @@ from gpudiag.timeline.inheritance import Inheritance
 from gpudiag.timeline.kinship import Kinship, is_shell, is_supervisor
 from gpudiag.timeline.lives import Census, Key, Life
 
-GENERAL = "python"
-"""The engine file of Python's own machinery: any program's children look like that, so a narrower word beats it."""
+GENERAL = frozenset({"python", "dataloader"})
+"""Engine files of Python's and torch's own machinery: any program's children look like that, so a narrower word beats
+them."""
 
 
 class RoleBook(Protocol):
@@ -29,6 +30,14 @@ class RoleBook(Protocol):
 
     def title_of(self, engine: str, role: str) -> str | None:
         """The title that an engine gives to a role."""
+        ...
+
+    def child_role(self, engine: str, parent_role: str) -> str | None:
+        """What the children of a role are in that engine, whatever they are called."""
+        ...
+
+    def is_one_job(self, comm: str | None, cmdline: str | None) -> bool:
+        """It is a launcher whose children are one job, also in process groups of their own."""
         ...
 
     def role_in_log(self, role: str) -> tuple[str, str] | None:
@@ -86,6 +95,7 @@ def find_families(
         groups[_group_key(life, kinship, book)].append(life)
     _split_ambiguous(groups)
     kept = {key: lives for key, lives in groups.items() if any(life.key in wanted for life in lives)}
+    _add_children_of_one_job(kept, groups, kinship, book)
     _merge_by_killed_parent(kept, groups, kinship, {life.key for life in hit})
     _merge_heirs(kept, heirs)
     ordered = sorted(kept.items(), key=lambda item: (item[1][0].host, min(life.pid for life in item[1])))
@@ -163,6 +173,28 @@ def _line_to_hit(leader: Life, kinship: Kinship, hit: set[Key]) -> tuple[Life, .
     return ()
 
 
+def _add_children_of_one_job(
+    kept: dict[tuple[str, str, object], list[Life]],
+    groups: Mapping[tuple[str, str, object], list[Life]],
+    kinship: Kinship,
+    book: RoleBook,
+) -> None:
+    """Ranks that lead sessions of their own belong to the launcher that started them.
+
+    The descent ties them; the launcher's own words only say that it starts one job, not anybody's as a notebook server.
+    """
+    of_life = {life.key: key for key, lives in kept.items() for life in lives}
+    for key, lives in groups.items():
+        leader = next((life for life in lives if key[1] == "group" and life.pid == key[2]), None)
+        parent = kinship.parent(leader) if leader is not None else None
+        target = of_life.get(parent.key) if parent is not None else None
+        if parent is None or target is None or target == key or not book.is_one_job(parent.comm, parent.cmdline):
+            continue
+        known = set(kept[target])
+        kept[target].extend(life for life in kept.pop(key, lives) if life not in known)
+        of_life.update({life.key: target for life in lives})
+
+
 def _merge_heirs(groups: dict[tuple[str, str, object], list[Life]], heirs: Sequence[Inheritance]) -> None:
     """A dead process and those who keep its memory are one family, also where no look shows the descent."""
     of_life = {life.key: key for key, lives in groups.items() for life in lives}
@@ -193,15 +225,16 @@ def _family(
     engines: list[str] = []
     for life in members:
         found = book.role_of(life.comm, life.cmdline or life.booked_name)
-        if (found is None or found[0] == GENERAL) and life.pid in log_roles:
+        if (found is None or found[0] in GENERAL) and life.pid in log_roles:
             found = book.role_in_log(log_roles[life.pid]) or found
         if found is not None:
             engines.append(found[0])
             family.roles[life.key] = found[1]
-    engines = [engine for engine in engines if engine != GENERAL] or engines
+    engines = [engine for engine in engines if engine not in GENERAL] or engines
     family.engine = max(sorted(set(engines)), key=engines.count) if engines else None
     family.parent_title = book.title_of(family.engine, "engine") if family.engine is not None else None
     _roles_by_position(family, kinship)
+    _roles_by_parent(family, kinship, book)
     _adopted_root(family)
     return family
 
@@ -222,8 +255,20 @@ def _root_pid(key: tuple[str, str, object], members: Sequence[Life]) -> int | No
 
 
 def _roles_by_position(family: Family, kinship: Kinship) -> None:
-    """The root of a family with children is its server, whatever it is called."""
-    if family.root is None or family.root.key in family.roles:
+    """The root of a family with children is its server, whatever it is called, unless another says that it is that."""
+    if family.root is None or family.root.key in family.roles or "server" in family.roles.values():
         return
     if any(kinship.parent(life) is family.root for life in family.members):
         family.roles[family.root.key] = "server"
+
+
+def _roles_by_parent(family: Family, kinship: Kinship, book: RoleBook) -> None:
+    """A launcher's ranks have the program's own command line; whose children they are tells what they are."""
+    if family.engine is None:
+        return
+    for life in family.members:
+        parent = kinship.parent(life)
+        above = family.role(parent) if parent is not None else None
+        role = book.child_role(family.engine, above) if above is not None else None
+        if role is not None:
+            family.roles.setdefault(life.key, role)

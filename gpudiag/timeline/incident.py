@@ -11,6 +11,7 @@ from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.adoption import adopt_strays
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
 from gpudiag.timeline.commands import ActionView, StepView, replay_actions
+from gpudiag.timeline.coupling import LawBook
 from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
@@ -22,11 +23,12 @@ from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_cen
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
+from gpudiag.timeline.supervision import successors
 from gpudiag.timeline.trace import Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
 
-class EngineBook(RoleBook, NameBook, Protocol):
+class EngineBook(RoleBook, NameBook, LawBook, Protocol):
     """What the rules stage knows about engines, handed in."""
 
 
@@ -68,6 +70,7 @@ class Incident:
     ledgers: dict[str, Ledger]
     """By GPU id; only GPUs that have a figure after the last command."""
     traces: dict[str, Trace]
+    book: EngineBook
     citations: Citations = field(default_factory=Citations)
 
     def __post_init__(self) -> None:
@@ -277,8 +280,19 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     whole = whole_tables(parsed.processes, parsed.coverage)
+    inside = frozenset(look_id for look_id, view in views.items() if view.own_namespace and not view.hidden) & whole
     census = take_census(
-        looks, parsed.processes, parsed.handles, parsed.bookings, parsed.coverage, gpus, clock, limited, by_root, whole
+        looks,
+        parsed.processes,
+        parsed.handles,
+        parsed.bookings,
+        parsed.coverage,
+        gpus,
+        clock,
+        limited,
+        by_root,
+        whole,
+        inside,
     )
     note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
@@ -295,7 +309,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(
-        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces
+        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces, book
     )
     incident.ledgers = _ledgers(incident)
     return incident
@@ -306,7 +320,7 @@ def _families(
     kinship: Kinship,
     actions: Sequence[ActionView],
     heirs: Sequence[Inheritance],
-    book: RoleBook,
+    book: EngineBook,
     log_roles: dict[int, str],
     parents: Sequence[Life],
     others: Sequence[Life],
@@ -315,10 +329,13 @@ def _families(
     heads = {life.key for life in parents if not is_shell(life)}
     started = [life for life in census.lives if (above := kinship.parent(life)) is not None and above.key in heads]
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit + [*parents, *others, *started]
+    seeds += [later for life in hit for later in successors(life, census, kinship, book)]
     return find_families(census, kinship, seeds, [*hit, *parents], heirs, book, log_roles)
 
 
-def families_with(incident: Incident, book: RoleBook, parents: Sequence[Life], others: Sequence[Life]) -> list[Family]:
+def families_with(
+    incident: Incident, book: EngineBook, parents: Sequence[Life], others: Sequence[Life]
+) -> list[Family]:
     """The incident's families and those of ``others``.
 
     Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gpudiag.timeline.lives import Census, Key, Life
 
@@ -10,6 +10,9 @@ SHELLS = frozenset(
     {"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo", "nohup", "setsid"}
 )
 """Programs that start unrelated things: the death of one does not tie its children together."""
+
+MAX_DEPTH = 32
+"""Generations that are looked at where each costs a walk over all processes; no server is that deep."""
 
 
 SUPERVISORS = frozenset(
@@ -68,6 +71,13 @@ class Kinship:
     def is_guessed(self, life: Life) -> bool:
         """Its parent follows from start times only."""
         return life.key in self._guessed
+
+    def ancestors(self, life: Life) -> Iterator[Life]:
+        """Its parent and so on, nearest first."""
+        above = self.parent(life)
+        while above is not None:
+            yield above
+            above = self.parent(above)
 
     def _find_parent(self, life: Life) -> Life | None:
         if life.born_ppid in (None, 0):

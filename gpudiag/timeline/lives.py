@@ -210,7 +210,14 @@ class Life:
 class Census:
     """All lives, and what each look can say about who was there."""
 
-    def __init__(self, looks: Sequence[Look], lives: Sequence[Life], complete: Mapping[str, bool], limited: set[str]):
+    def __init__(
+        self,
+        looks: Sequence[Look],
+        lives: Sequence[Life],
+        complete: Mapping[str, bool],
+        limited: set[str],
+        inside: frozenset[str] = frozenset(),
+    ):
         self.looks = tuple(looks)
         self.lives = tuple(lives)
         self._complete = dict(complete)
@@ -223,6 +230,7 @@ class Census:
         self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
         for life in lives:
             self._by_pid[(life.host, life.pid)].append(life)
+        self._namespaces = {look.id: self._first_process(look) for look in looks if look.id in inside}
 
     def named(self, host: str, pid: int) -> list[Life]:
         """Every life that had this PID, oldest first."""
@@ -252,12 +260,33 @@ class Census:
         """The look has a process table of all processes, read where all can be seen."""
         return self._complete.get(look.id, False) and look.id not in self._limited
 
+    def _first_process(self, look: Look) -> tuple[Key, str | None] | None:
+        """What a PID namespace of its own is known by: its PID 1, as far as its start is known."""
+        first = next((life for life in self.named(look.host, 1) if look.id in life.sightings), None)
+        if first is None or first.start_ns is None:
+            return None
+        cmdline = first.sightings[look.id].first("cmdline")
+        return first.key, cmdline if isinstance(cmdline, str) else None
+
+    def covers(self, look: Look, life: Life) -> bool:
+        """A process that the look does not show was not there.
+
+        The look sees everybody; or it has all processes of a PID namespace of its own, and another look into that same
+        namespace shows this one. What runs outside the namespace it cannot tell.
+        """
+        if self.sees_everybody(look):
+            return True
+        own = self._namespaces.get(look.id)
+        return own is not None and any(
+            self._namespaces.get(seen.look.id) == own for seen in life.sightings.values() if seen.in_table
+        )
+
     def present(self, life: Life, look: Look) -> bool | None:
         """Whether the process (a zombie counts) was there at that look; ``None`` = the look does not tell."""
         sighting = life.sightings.get(look.id)
         if sighting is not None and sighting.in_table:
             return True
-        if self.sees_everybody(look):
+        if self.covers(look, life):
             return False
         if sighting is not None and any(row.name is not None for _, row in sighting.bookings):
             # nvidia-smi reads the name from /proc when it prints it.
@@ -301,8 +330,12 @@ def take_census(
     limited: set[str],
     by_root: set[str],
     whole: set[str],
+    inside: frozenset[str] = frozenset(),
 ) -> Census:
-    """Join all rows into sightings and sightings into lives."""
+    """Join all rows into sightings and sightings into lives.
+
+    ``inside``: looks with every process of a PID namespace other than the host's.
+    """
     sightings: dict[tuple[str, int], Sighting] = {}
     by_id = {look.id: look for look in looks}
 
@@ -328,7 +361,7 @@ def take_census(
     _mark_covered(sightings.values(), rows, by_root)
     for seen in sightings.values():
         seen.rows.sort(key=lambda row: _SOURCE_RANK.get(row.text_from, 9))
-    return Census(looks, _lives(looks, sightings, clock), complete, limited)
+    return Census(looks, _lives(looks, sightings, clock), complete, limited, inside)
 
 
 def _mark_covered(sightings: Iterable[Sighting], coverage: list[Coverage], by_root: set[str]) -> None:

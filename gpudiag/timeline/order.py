@@ -13,6 +13,9 @@ SECOND = 1_000_000_000
 TICKS_PER_SECOND = 100
 """``USER_HZ``: the unit of start times in ``/proc/PID/stat`` on every Linux that runs a GPU server."""
 
+_READ_DELAY_NS = SECOND // 5
+"""``ps`` reads a little later than the time that is written above its output."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -76,15 +79,27 @@ def clock_of(pairs: Sequence[ClockPair], processes: Iterable[Process]) -> Clock 
     """The host's boot time: from a recorded pair of clocks, else from the ages (ps) and start ticks (proc) seen."""
     if pairs:
         return Clock(pairs[0].wall_ns - round(pairs[0].boot_s * SECOND), SECOND // TICKS_PER_SECOND)
-    ticks: dict[tuple[str | None, int], int] = {}
-    ages: dict[tuple[str | None, int], int] = {}
-    for row in processes:
-        if row.start_ticks is not None:
-            ticks[(row.at.look, row.pid)] = row.start_ticks
-        if row.elapsed_s is not None and row.at.time_ns is not None:
-            ages[(row.at.look, row.pid)] = row.at.time_ns - round(row.elapsed_s * SECOND)
-    boots = [started - ticks[key] * SECOND // TICKS_PER_SECOND for key, started in ages.items() if key in ticks]
-    if not boots:
+    rows = list(processes)
+    ticks = {(row.at.look, row.pid): row.start_ticks for row in rows if row.start_ticks is not None}
+    bounds = [
+        _boot_between(row.at.time_ns, row.elapsed_s, ticks[(row.at.look, row.pid)])
+        for row in rows
+        if row.elapsed_s is not None and row.at.time_ns is not None and (row.at.look, row.pid) in ticks
+    ]
+    if not bounds:
         return None
-    # ps cuts ages to whole seconds, so each estimate is up to one second late.
-    return Clock(round(median(boots)) - SECOND // 2, SECOND)
+    earliest, latest = max(low for low, _ in bounds), min(high for _, high in bounds)
+    if earliest <= latest:
+        return Clock((earliest + latest) // 2, (latest - earliest) // 2 + _READ_DELAY_NS)
+    # The wall clock was set between the looks: no boot time fits all rows.
+    return Clock(round(median((low + high) // 2 for low, high in bounds)), SECOND)
+
+
+def _boot_between(read_ns: int, age_s: float, ticks: int) -> tuple[int, int]:
+    """Earliest and latest boot time that one row allows.
+
+    ps cuts the age to whole seconds: procps 4 that of the difference, older ones the uptime and the start each.
+    """
+    whole, part = divmod(ticks, TICKS_PER_SECOND)
+    age_ns = round(age_s * SECOND) + whole * SECOND
+    return read_ns - age_ns - SECOND - part * SECOND // TICKS_PER_SECOND, read_ns - age_ns

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import MAX_DEPTH
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Life
+from gpudiag.timeline.supervision import supervision_of
 
 
 def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | None:
@@ -89,9 +93,30 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
     if life.start_ns is not None and last.action.time_ns is not None:
         if life.start_ns - life.start_error_ns > last.action.time_ns:
             return True
-        return False if life.start_ns + life.start_error_ns <= last.action.time_ns else None
+        if life.start_ns + life.start_error_ns <= last.action.time_ns:
+            return False
+        return True if _is_of_a_newcomer(incident, last, life) else None
     newer = _by_local_clock(last, life)
     if newer is not None:
         return newer
     base = last.world_look
-    return True if base is not None and incident.census.sees_everybody(base) else None
+    return True if base is not None and incident.census.covers(base, life) else None
+
+
+def _is_of_a_newcomer(incident: Incident, last: ActionView, life: Life) -> bool:
+    """It, or an ancestor, stands in the place of one that died: the child of a newcomer is no older."""
+    line = [life, *islice(incident.kinship.ancestors(life), MAX_DEPTH)]
+    return any(_took_the_place_of_the_dead(incident, last, one) for one in line)
+
+
+def _took_the_place_of_the_dead(incident: Incident, action: ActionView, life: Life) -> bool:
+    """Its supervisor starts one again when one has died, and one that the look before the command shows is dead now."""
+    watched = supervision_of(life, incident.kinship, incident.book)
+    base = action.world_look
+    if watched is None or base is None or not incident.census.covers(base, life):
+        return False
+    return any(
+        other.cmdline == life.cmdline and base.id in other.sightings and incident.present(other) is False
+        for other in incident.census.lives
+        if incident.kinship.parent(other) is watched.parent
+    )

@@ -168,16 +168,13 @@ WEAKER: dict[str, dict[str, Left]] = {
         "actions+processes": left(HELD),
     },
     "torchrun-agent-killed": {
-        "kill-commands.json": left(HELD),
         "gpu": left(UNCLEAR, 450, 451, 452),
         "gpu+processes": left(UNCLEAR),
         "gpu+handles": left(UNCLEAR),
-        "actions+gpu": left(UNCLEAR),
+        "actions+gpu": left(UNCLEAR, 450, 451, 452),
         "processes": left(UNCLEAR),
         "handles+processes": left(HELD),
         "actions+processes": left(HELD),
-        "actions+handles": left(HELD),
-        "actions": left(HELD),
     },
     "traced-selfmatch": {
         "gpu": left(UNCLEAR, 452, 453, 454, 455, 456),

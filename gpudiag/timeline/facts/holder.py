@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudiag.model import Citation
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
@@ -12,11 +13,13 @@ from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import MAX_DEPTH
 from gpudiag.timeline.lives import SIGKILL_BIT, Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, orphan_is_shown, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
+from gpudiag.timeline.supervision import predecessor, supervision_of
 
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
@@ -54,8 +57,9 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
     pending_kill = bool(pending & SIGKILL_BIT) if isinstance(pending, int) else None
     zombie = seen.zombie if seen is not None and (seen.first("state") or seen.zombie) else None
     state = seen.first("state") if seen is not None else None
-    replaced = replaces(incident, life)
-    launcher = incident.kinship.parent(life)
+    again = started_again(incident, life)
+    replaced = replaces(incident, again) if again is not None else None
+    launcher = incident.kinship.parent(again) if again is not None else None
     heir = incident.inherits_from(life)
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
@@ -182,6 +186,16 @@ def is_older(incident: Incident, family: Family) -> bool | None:
     return own < max(starts) if starts and own is not None else None
 
 
+def started_again(incident: Incident, life: Life) -> Life | None:
+    """Itself or the nearest ancestor that took the place of one that died: a server that is back has all it starts."""
+    for above in (life, *islice(incident.kinship.ancestors(life), MAX_DEPTH)):
+        if newer_than_actions(incident, above) is not True:
+            return None
+        if replaces(incident, above) is not None:
+            return above
+    return None
+
+
 def replaces(incident: Incident, life: Life) -> Life | None:
     """An earlier process that died, of the same living loop, with the same command or the same amount of memory."""
     if newer_than_actions(incident, life) is not True or incident.alive(life) is not True:
@@ -189,14 +203,13 @@ def replaces(incident: Incident, life: Life) -> Life | None:
     parent = incident.kinship.parent(life)
     if parent is None or parent.pid == 1 or incident.alive(parent) is not True or incident.kinship.is_observer(parent):
         return None
-    if parent.integer("pgid") != life.integer("pgid"):
+    watched = supervision_of(life, incident.kinship, incident.book)
+    if parent.integer("pgid") != life.integer("pgid") and watched is None:
         return None  # an interactive shell or a service manager gives each job a group: a person may have started it
-    for earlier in incident.census.lives:
-        if earlier is life or incident.kinship.parent(earlier) is not parent or incident.present(earlier) is not False:
-            continue
-        if _same_job(incident, earlier, life):
-            return earlier
-    return None
+    siblings = [one for one in incident.census.lives if incident.kinship.parent(one) is parent]
+    dead = [one for one in siblings if one is not life and incident.present(one) is False]
+    gone = [one for one in dead if _same_job(incident, one, life)]
+    return predecessor(life, gone, [one for one in siblings if newer_than_actions(incident, one) is True])
 
 
 def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:

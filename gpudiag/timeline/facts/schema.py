@@ -148,8 +148,10 @@ HOLDER = Table(
         "older_family": Column(FLAG, "its family is an earlier server than the one the actions were aimed at"),
         "alive_before": Column(FLAG, "it existed before the first action"),
         "newer_than_actions": Column(FLAG, "it started after the last action"),
-        "replaces_pid": Column(COUNT, "an earlier process of the same parent and command that died"),
-        "launcher_pid": Column(COUNT, "the living parent that started both"),
+        "replaces_pid": Column(
+            COUNT, "an earlier process, now dead, whose parent started it, or an ancestor of it, in that one's place"
+        ),
+        "launcher_pid": Column(COUNT, "the living parent that started the dead one and the one in its place"),
         "launcher_name": Column(TEXT, "its name"),
         "inherits_from": Column(COUNT, "PID of the dead process whose device files it has open (forked, not exec'd)"),
         "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),

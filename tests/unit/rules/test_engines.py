@@ -40,8 +40,20 @@ source = "here"
         ("python3", "python3 -c from multiprocessing.resource_tracker import main;main(3)", ("python", "tracker")),
         ("ray::RayWorkerW", "ray::RayWorkerWrapper.execute_method", ("ray", "worker")),
         ("ray::IDLE", "ray::IDLE", None),
-        ("ray::DashboardA", "ray::DashboardAgent", None),
+        ("ray::DashboardA", "ray::DashboardAgent", ("ray", "helper")),
         ("python3", "python3 train.py --log VLLM::Worker_TP0", None),
+        ("accelerate", "/usr/bin/python3 /opt/env/bin/accelerate launch train.py", ("accelerate", "launcher")),
+        ("deepspeed", "/usr/bin/python3 /opt/env/bin/deepspeed --num_gpus 2 train.py", ("deepspeed", "launcher")),
+        ("python3", "/opt/env/bin/python3 -u -m deepspeed.launcher.launch --x=1 t.py", ("deepspeed", "engine")),
+        ("gunicorn: maste", "gunicorn: master [wsgi:app]", ("gunicorn", "server")),
+        ("gunicorn: worke", "gunicorn: worker [wsgi:app]", ("gunicorn", "worker")),
+        ("uvicorn", "/usr/bin/python3 /opt/env/bin/uvicorn app:app --workers 2", ("uvicorn", "server")),
+        ("supervisord", "/usr/bin/python3 /opt/env/bin/supervisord -n", ("supervisord", "launcher")),
+        ("jupyter-lab", "/usr/bin/python3 /opt/env/bin/jupyter-lab --port=8888", ("jupyter", "server")),
+        ("python3", "/opt/env/bin/python3 -m ipykernel_launcher -f k.json", ("jupyter", "worker")),
+        ("pt_data_worker", "python train.py", ("dataloader", "worker")),
+        ("python", "python train.py --launcher deepspeed", None),
+        ("python", "python supervisord_config.py", None),
         ("grep", "grep VLLM::EngineCore", None),
         ("bash", "bash -c pkill -9 -f vllm.entrypoints", None),
         ("vllm-served", "vllm served", None),
@@ -130,4 +142,33 @@ def test_vllm_workers_leave_with_their_engine_as_the_version_says(
 def test_a_version_pattern_needs_its_group(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(ENGINE.replace("stop_command", 'version_in_log = "v[0-9]"\nstop_command'))
     with pytest.raises(RulesError, match="no group named version"):
+        load_engines(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ('ended = "worker"\ncertainty = "inferred"\nbecause = "x"', "either leave or stay"),
+        (
+            'ended = "worker"\nleave = ["rest"]\nstay = ["rest"]\ncertainty = "inferred"\nbecause = "x"',
+            "either leave or stay",
+        ),
+        ('ended = "worker"\nstay = ["rest"]\nwithin_s = 2\ncertainty = "inferred"\nbecause = "x"', "those that leave"),
+        (
+            'ended = "worker"\norderly = true\nby = ["KILL"]\nleave = ["rest"]\ncertainty = "inferred"\nbecause = "x"',
+            "exclude each other",
+        ),
+        ('ended = "worker"\nleave = ["rest"]\ncertainty = "proven"\nbecause = "x"', "coupling.0.certainty"),
+    ],
+)
+def test_a_wrong_coupling_is_one_sentence(tmp_path: Path, entry: str, says: str) -> None:
+    (tmp_path / "mine.toml").write_text(f"{ENGINE}[[coupling]]\n{entry}\n", encoding="utf-8")
+    with pytest.raises(RulesError, match=says):
+        load_engines(tmp_path)
+
+
+def test_a_stop_command_takes_the_child_and_options_only(tmp_path: Path) -> None:
+    entry = '[[restart]]\nby = "server"\nwithin_s = 1\nkind = "supervisor"\nstop = "mine stop {name}"\nbecause = "x"\n'
+    (tmp_path / "mine.toml").write_text(f"{ENGINE}{entry}", encoding="utf-8")
+    with pytest.raises(RulesError, match="neither child nor an option"):
         load_engines(tmp_path)

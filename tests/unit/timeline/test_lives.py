@@ -19,6 +19,7 @@ def census(
     handles: Sequence[Handle] = (),
     coverage: Sequence[Coverage] = (),
     limited: frozenset[str] = frozenset(),
+    inside: frozenset[str] = frozenset(),
 ) -> Census:
     rows = [*processes, *bookings, *handles, *coverage]
     looks = order_looks(look_names("L", "M"), [row.at for row in rows])
@@ -34,6 +35,7 @@ def census(
         set(limited),
         set(),
         whole_tables(processes, coverage),
+        inside,
     )
 
 
@@ -122,3 +124,37 @@ def test_a_table_without_kernel_threads_is_of_another_namespace_and_one_without_
     assert view.own_namespace is True
     own = [process("M", 1520, 1)]
     assert view_of(census(own).looks[1], own, [table("M")]).hidden is True
+
+
+INSIDE = frozenset({"L", "M"})
+"""Both looks were taken in a PID namespace other than the host's."""
+
+
+def contained(first: str, later: str, *, age_s: int = 110) -> Census:
+    rows = [
+        process("L", 1, 0, elapsed_s=100, cmdline=first),
+        process("L", 7, elapsed_s=90),
+        process("M", 1, 0, elapsed_s=age_s, cmdline=later, seconds=10),
+    ]
+    return census(rows, coverage=[table("L"), table("M")], limited=INSIDE, inside=INSIDE)
+
+
+def test_a_container_s_own_table_shows_the_death_of_one_of_its_processes() -> None:
+    found = contained("serve --all", "serve --all")
+    assert found.present(found.named("box", 7)[0], found.looks[1]) is False
+    assert not found.sees_everybody(found.looks[1])
+
+
+def test_another_container_s_table_does_not() -> None:
+    for found in (contained("serve --all", "train"), contained("serve --all", "serve --all", age_s=40)):
+        assert found.present(found.named("box", 7)[0], found.looks[1]) is None
+
+
+def test_a_process_seen_from_outside_is_not_missed_inside() -> None:
+    rows = [
+        process("L", 1, 0, elapsed_s=9000, cmdline="/sbin/init"),
+        process("L", 7, elapsed_s=90),
+        process("M", 1, 0, elapsed_s=100, cmdline="serve", seconds=10),
+    ]
+    found = census(rows, coverage=[table("L"), table("M")], limited=frozenset({"M"}), inside=frozenset({"M"}))
+    assert found.present(found.named("box", 7)[0], found.looks[1]) is None
