@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO, RawIOBase
@@ -46,6 +46,8 @@ LONGEST = 2 * 1024 * 1024
 SIGNS = "|".join(re.escape(sign) for sign in sorted({*server_log.SIGNS, *kernel_log.SIGNS}))
 _SIGNS = re.compile(SIGNS)
 WORKERS = min(4, os.cpu_count() or 1)
+KERNEL_CAP = 64 * 1024 * 1024
+"""Bytes of a kernel log whose lines are gone through for the times of those without a stamp."""
 _PID = " pid="
 _PID_DIGITS = len(_PID) + 8
 """A tag's end: seven digits and the bracket."""
@@ -259,7 +261,7 @@ def rows(exhibit: Exhibit) -> Iterator[LogRole | LogEvent | KernelEvent | Covera
     tagged = [server_log.role_row(line, _cite(exhibit, n, line), exhibit.host) for n, line in found.tagged]
     roles = [row for row in tagged if row is not None]
     yield from roles
-    events = list(telling_rows(exhibit, found.telling))
+    events = list(telling_rows(exhibit, found.telling, _relative(exhibit, found.telling)))
     yield from events
     if found.dropped:
         reason = f"of more than {FIRST + LAST} lines that tell something, {found.dropped} in the middle were left out"
@@ -283,12 +285,36 @@ def fits(line: str) -> bool:
     if not _SIGNS.search(line):
         return False
     nowhere = Exhibit("", "", "", None, None, None, None, None, 1, "")
-    return any(True for _ in telling_rows(nowhere, [(0, line)]))
+    return any(True for _ in telling_rows(nowhere, [(0, line)], {}))
 
 
-def telling_rows(exhibit: Exhibit, lines: Iterable[tuple[int, str]]) -> Iterator[LogEvent | KernelEvent]:
-    """Rows of lines with their zero-based numbers in the exhibit's text. A kernel line is not a server's."""
-    kernel = kernel_log.KernelReader(exhibit.host)
+def _relative(exhibit: Exhibit, telling: Iterable[tuple[int, str]]) -> Mapping[int, str]:
+    """Stamps of the telling lines that only say how long after the line before they were printed."""
+    wanted = {number for number, line in telling if kernel_log.is_relative(line)}
+    text = _short_text(exhibit) if wanted else None
+    return kernel_log.relative_stamps(enumerate(text.split("\n")), wanted) if text is not None else {}
+
+
+def _short_text(exhibit: Exhibit) -> str | None:
+    """The text if it can be the kernel's buffer, which holds a few MiB; a file many times as long is something else."""
+    if exhibit.path is None:
+        return exhibit.text if len(exhibit.text) <= KERNEL_CAP else None
+    try:
+        with exhibit.path.open("rb") as stream:
+            data = stream.read(KERNEL_CAP + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if len(data) <= KERNEL_CAP else None
+
+
+def telling_rows(
+    exhibit: Exhibit, lines: Iterable[tuple[int, str]], relative: Mapping[int, str]
+) -> Iterator[LogEvent | KernelEvent]:
+    """Rows of lines with their zero-based numbers in the exhibit's text. A kernel line is not a server's.
+
+    ``relative``: stamps of the kernel's lines that do not have their own.
+    """
+    kernel = kernel_log.KernelReader(exhibit.host, relative)
     for number, line in lines:
         cited = _cite(exhibit, number, line)
         events = list(kernel.events(number, line, cited))
