@@ -188,7 +188,9 @@ def _searched(blocks: list[bytes], other_tag: str) -> list[_Block]:
     found = text.to_frame().with_columns_seq(
         lines=column.count_matches("\n"), sign=column.contains(SIGNS), tag=column.contains(other_tag)
     )
-    tags = iter(found.filter("tag").select(column.extract_all(MAYBE_TAG).list.unique()).to_series())
+    tags: Iterator[list[str]] = iter(())
+    if found["tag"].any():
+        tags = iter(found.filter("tag")["text"].str.extract_all(MAYBE_TAG).list.unique().to_list())
     return [
         _Block(block, lines, sign, [tag[1:-1] for tag in next(tags)] if tag else [])
         for block, lines, sign, tag in zip(blocks, found["lines"], found["sign"], found["tag"], strict=True)
