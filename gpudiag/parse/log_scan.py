@@ -31,7 +31,7 @@ from gpudiag.parse import kernel_log, server_log
 from gpudiag.parse.log_tags import KNOWN_CAP, MAYBE_TAG, other_than
 from gpudiag.parse.source import QUOTE_CAP, place_of
 
-SIMPLE_CAP = 256 * 1024
+SIMPLE_CAP = 32 * 1024
 """Characters up to which line by line is as fast as starting the engine."""
 LINE_CAP = 16384
 """Characters of a telling line that are kept for reading."""
