@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Dict, List, Optional, Tuple
+from typing import BinaryIO, Dict, Iterable, List, Optional, Tuple
 
 from gpudiag.bundle.format import (
     CHECKSUMS,
@@ -150,7 +150,9 @@ class _Reading:
         noted.update(sums)
         members = [member for entry in sources if (member := self._member(entry, noted)) is not None]
         if bundle:
-            self._missing(entries, noted, start, CHECKSUMS in records and end is not None)
+            known = {flaw.member for flaw in self.flaws if flaw.member}
+            missing = missing_parts(entries, noted, start is not None, CHECKSUMS in records and end is not None)
+            self.flaws += [flaw for flaw in missing if flaw.member == START or flaw.member not in known]
         elif self.torn:
             self.flaw("", "the file ends before the archive does: what would have followed is missing")
         text = _record(records.get(START)).decode("utf-8", "replace").strip()
@@ -206,26 +208,27 @@ class _Reading:
         self.flaw(entry.name, f"cut: {cut}" + ("" if data else "; no line of it is whole"))
         return Member(entry.name, data, cut) if data else None
 
-    def _missing(
-        self, entries: Dict[str, Entry], noted: Dict[str, str], start: Optional[Start], finished: bool
-    ) -> None:
-        """What a bundle ought to have and this one has not."""
-        if start is None:
-            self.flaw(START, "missing or damaged: host, boot id and the recorder's own PIDs are not known")
-        known = {flaw.member for flaw in self.flaws}
-        for name in noted:
-            if name not in entries and name not in known and not is_record(name):
-                self.flaw(name, "missing: the recorder wrote it, the file does not have it")
-        if not finished:
-            last = next((name for name in reversed(list(entries)) if not is_record(name)), None)
-            place = f"after {last}" if last is not None else "before the first source"
-            self.flaw("", f"the bundle has no end: what would have come {place} is missing")
-
     def _flaws(self) -> Tuple[Flaw, ...]:
         flaws = [*self.flaws, *(Flaw(name, reason) for name, reason in self.tar.refused)]
         if len(flaws) <= FLAWS_CAP:
             return tuple(flaws)
         return (*flaws[:FLAWS_CAP], Flaw("", f"{len(flaws) - FLAWS_CAP} more parts were not read"))
+
+
+def missing_parts(there: Iterable[str], noted: Iterable[str], started: bool, finished: bool) -> List[Flaw]:
+    """What a bundle ought to have and this one has not. ``there``: names of its entries, in their order."""
+    names = list(there)
+    flaws: List[Flaw] = []
+    if not started:
+        flaws.append(Flaw(START, "missing or damaged: host, boot id and the recorder's own PIDs are not known"))
+    found = set(names)
+    lost = [name for name in noted if name not in found and not is_record(name)]
+    flaws += [Flaw(name, "missing: the recorder wrote it, the file does not have it") for name in lost]
+    if not finished:
+        last = next((name for name in reversed(names) if not is_record(name)), None)
+        place = f"after {last}" if last is not None else "before the first source"
+        flaws.append(Flaw("", f"the bundle has no end: what would have come {place} is missing"))
+    return flaws
 
 
 def _record(entry: Optional[Entry]) -> bytes:

@@ -1,17 +1,22 @@
-"""A directory of captured outputs -> exhibits. Sub-folders are looks; files beside them span the incident."""
+"""A directory of captured outputs -> exhibits. Sub-folders are looks; files beside them span the incident.
+
+An unpacked bundle is such a directory, with records of who filled it.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, Optional, Set, Tuple
 
 from gpudiag.bundle.format import RECORDS
+from gpudiag.bundle.unpacked import is_unpacked, read_records
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
 from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text
 from gpudiag.evidence.header import split_header
 from gpudiag.evidence.names import about_whole_incident, is_expectation, is_log, look_order
+from gpudiag.evidence.records import Records, refuse_newer
 from gpudiag.model import Damage
 
 FILES_CAP = 2000
@@ -25,6 +30,8 @@ def read_directory(path: Path, input_id: str) -> Input:
     reading = _Reading(path.resolve(), input_id)
     for member, look in reading.members():
         reading.take(member, look)
+    if is_unpacked(reading.root):
+        return _as_bundle(path, reading)
     if not reading.exhibits:
         raise Unreadable(
             f"{path} is a directory without a single readable text file; name the folder that holds the captured "
@@ -42,12 +49,38 @@ def read_directory(path: Path, input_id: str) -> Input:
     )
 
 
+def _as_bundle(path: Path, reading: _Reading) -> Input:
+    """With what the records beside the files say of them."""
+    contents = read_records(reading.root, reading.seen)
+    refuse_newer(contents, path)
+    records = Records(contents, reading.input_id)
+    exhibits = tuple(records.described(exhibit) for exhibit in reading.exhibits)
+    if not exhibits and not records.coverage:
+        raise Unreadable(f"{path} is an unpacked bundle without a single source; name the bundle itself.")
+    damage = (*records.damage, *reading.damage)
+    return Input(
+        id=reading.input_id,
+        path=str(path),
+        kind="bundle",
+        complete=not damage,
+        exhibits=exhibits,
+        looks=records.looks(exhibits),
+        actions=(),
+        damage=damage,
+        recorder=records.recorder(),
+        coverage=records.coverage,
+        clocks=records.clocks(),
+    )
+
+
 @dataclass
 class _Reading:
     root: Path
     input_id: str
     exhibits: List[Exhibit] = field(default_factory=lambda: list[Exhibit]())
     damage: List[Damage] = field(default_factory=lambda: list[Damage]())
+    seen: Set[str] = field(default_factory=lambda: set[str]())
+    """Members, read or not."""
     kept: int = 0
 
     def members(self) -> Iterator[Tuple[str, Optional[str]]]:
@@ -69,6 +102,7 @@ class _Reading:
 
     def take(self, member: str, look: Optional[str]) -> None:
         """Read one file into an exhibit, or note why not."""
+        self.seen.add(member)
         head = head_of_long_log(self.root / member) if is_log(member.rpartition("/")[2]) else None
         if head is not None:
             self.refer(member, look, head)

@@ -30,7 +30,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 LONG_LOG = 4 * 1024 * 1024
 """Bytes from which on a log is left on disk and handed over as a path."""
-_HEAD = 65536
+_END = 65536
+"""Bytes of its beginning and of its end that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,19 @@ def head_of_long_log(path: Path) -> Optional[str]:
         return None
     if not stat.S_ISREG(state.st_mode) or state.st_size <= LONG_LOG:
         return None
-    head = read_text(path, _HEAD).text
+    head = read_text(path, _END).text
     # A log in UTF-16 has a NUL beside every letter; its reader would find nothing.
     return None if head is None or head[:_SNIFF].count("\0") * 4 > len(head[:_SNIFF]) else head
+
+
+def tail_of(path: Path) -> str:
+    """The end of a file that ``head_of_long_log`` took for a log; empty if it cannot be read any more."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _END))
+            return stream.read(_END).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def binary_kind(head: bytes) -> Optional[str]:

@@ -16,8 +16,9 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from gpudiag.evidence.commands import remote
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
-from gpudiag.evidence.files import FILE_CAP, read_text
+from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text, tail_of
 from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
+from gpudiag.evidence.log_shape import is_log_alone
 from gpudiag.evidence.names import about_whole_incident, is_expectation
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
 from gpudiag.evidence.shells import Shells, Where
@@ -39,17 +40,14 @@ _OBSERVES = re.compile(r"\b(?:nvidia-smi|ps|fuser|pgrep|lsof|gpustat|nvtop)\b")
 
 
 def read_transcript(path: Path, input_id: str) -> Input:
-    """Cut a file at its prompts; without any, the whole file is one exhibit."""
-    text, damage = _text(path, input_id)
-    lines = clean_lines(text)
+    """Cut a file at its prompts; without any, the whole file is one exhibit. A long log is left on disk."""
     session = _Session(input_id, path.name)
-    for typed in typed_commands(lines, captured=has_header(text)):
-        if session.count >= _COMMANDS_CAP:
-            damage.append(Damage(input_id, path.name, typed.line, f"more than {_COMMANDS_CAP} commands: rest not read"))
-            break
-        session.take(typed)
-    if session.count == 0:
-        session.take_whole(lines)
+    head = head_of_long_log(path)
+    if head is not None and not is_expectation(path.name) and is_log_alone(path.name, head, tail_of(path)):
+        session.refer(path, split_header(head))
+        damage: List[Damage] = []
+    else:
+        damage = _cut(session, path)
     return Input(
         id=input_id,
         path=str(path),
@@ -60,6 +58,21 @@ def read_transcript(path: Path, input_id: str) -> Input:
         actions=tuple(session.actions),
         damage=tuple(damage),
     )
+
+
+def _cut(session: _Session, path: Path) -> List[Damage]:
+    """Give the session what was typed, and what was printed."""
+    text, damage = _text(path, session.input_id)
+    lines = clean_lines(text)
+    for typed in typed_commands(lines, captured=has_header(text)):
+        if session.count >= _COMMANDS_CAP:
+            reason = f"more than {_COMMANDS_CAP} commands: rest not read"
+            damage.append(Damage(session.input_id, path.name, typed.line, reason))
+            break
+        session.take(typed)
+    if session.count == 0:
+        session.take_whole(lines)
+    return damage
 
 
 def _text(path: Path, input_id: str) -> Tuple[str, List[Damage]]:
@@ -131,6 +144,25 @@ class _Session:
         """A file without prompts: one exhibit whose format its content tells."""
         look = None if about_whole_incident(self.member) else self._look("").id
         self.exhibits.append(Exhibit(self.input_id, self.member, "", look, None, None, None, None, 1, "\n".join(lines)))
+
+    def refer(self, path: Path, headed: Headed) -> None:
+        """A log whose reader goes through the file, header lines included."""
+        look = None if about_whole_incident(self.member) else self._look("").id
+        self.exhibits.append(
+            Exhibit(
+                input=self.input_id,
+                member=self.member,
+                host="",
+                look=look,
+                command=headed.command,
+                time_ns=headed.time_ns,
+                exit_code=headed.exit_code,
+                user=None,
+                first_line=1,
+                text="",
+                path=path.resolve(),
+            )
+        )
 
     def _exhibit(
         self, typed: Typed, where: Where, user: Optional[str], exit_code: Optional[int], first_line: int, text: str

@@ -6,11 +6,11 @@ Only lines that say something about the driver, or about the end of a process, b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gpudiag.model import Citation, KernelEvent
 from gpudiag.parse.log_stamps import LogLine, unwrap
-from gpudiag.parse.source import QUOTE_CAP
+from gpudiag.parse.source import QUOTE_CAP, is_omission
 from gpudiag.parse.values import PID_CAP, bus_id
 
 _BUS = r"(?P<bus>(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-9A-Fa-f])?)"
@@ -41,8 +41,8 @@ SIGNS = (
     "PM: suspend",
     "blocked for more",
     "fallen off the bus",
-    "general protection",
     "invalid opcode",
+    "l protection",
     "nvidia-uvm: ",
     "nvidia_uvm: ",
     "oom-kill:",
@@ -63,6 +63,42 @@ _CONTINUED_LINES = 3
 """A message of several lines names its GPU in the first one; only the first has a time."""
 
 
+_RELATIVE = re.compile(r"(?:kern {1,4}:[a-z]{1,6} {1,4}: )?\[ {1,4}\+ {0,9}([0-9]{1,9}\.[0-9]{6})\] ")
+_ANCHOR = re.compile(r"(?:kern {1,4}:[a-z]{1,6} {1,4}: )?\[([A-Z][a-z]{2} ?[0-9]{1,2} [0-9]{2}:[0-9]{2})\] ")
+_MINUTE_S = 60
+
+
+def is_relative(line: str) -> bool:
+    """The line has no time but the seconds since the line before it, as ``dmesg --reltime`` prints them."""
+    return bool(_RELATIVE.match(line))
+
+
+def relative_stamps(lines: Iterable[tuple[int, str]], wanted: Container[int]) -> dict[int, str]:
+    """Stamps of the wanted lines, by number: the minute printed last and the seconds added up since then.
+
+    ``dmesg`` prints each new minute, so the sum stays below sixty seconds; where it does not, lines are missing. So are
+    they where somebody marked an omission, and where every line is about GPUs or dying processes: those were
+    picked out, and the seconds count from a line that is gone, perhaps of another day. Then there is no time.
+    """
+    stamps: dict[int, str] = {}
+    anchor: str | None = None
+    passed = 0.0
+    picked = True
+    for number, line in lines:
+        begun, step = _ANCHOR.match(line), _RELATIVE.match(line)
+        if begun is not None:
+            anchor, passed = begun[1], 0.0
+        elif step is not None:
+            passed += float(step[1])
+        elif is_omission(line) or _FRONT.match(line):
+            anchor = None
+        if (begun or step) and not any(sign in line for sign in SIGNS):
+            picked = False
+        if step is not None and anchor is not None and passed < _MINUTE_S and number in wanted:
+            stamps[number] = f"{anchor} +{passed:.6f} s"
+    return {} if picked else stamps
+
+
 def shaped(line: str) -> bool:
     """The line can be nothing but the kernel's, whether or not anything is made of it."""
     return bool(_FRONT.match(line)) or line.lstrip(" ").startswith("NVRM: ")
@@ -71,8 +107,10 @@ def shaped(line: str) -> bool:
 class KernelReader:
     """Reads the telling lines of one text in order."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, relative: Mapping[int, str]) -> None:
+        """``relative``: stamps of lines that do not have their own, by number."""
         self._host = host
+        self._relative = relative
         self._last: tuple[int, KernelEvent] | None = None
 
     def events(self, number: int, line: str, cited: Citation) -> Iterator[KernelEvent]:
@@ -96,6 +134,7 @@ class KernelReader:
         named = match if groups.get("bus") else _ANY_BUS.search(front.body)
         before = self._before(number) if front.body.startswith(" ") else None
         gpu = _bus(named["bus"]) if named else before.bus_id if before else None
+        stamp = front.stamp if front.stamp is not None else self._relative.get(number)
         return KernelEvent(
             kind=kind,
             xid=int(groups["xid"]) if groups.get("xid") else None,
@@ -108,7 +147,7 @@ class KernelReader:
             text=front.body.strip()[:QUOTE_CAP],
             cited=cited,
             host=self._host,
-            stamp=before.stamp if before and front.stamp is None else front.stamp,
+            stamp=before.stamp if before and stamp is None else stamp,
         )
 
     def _before(self, number: int) -> KernelEvent | None:

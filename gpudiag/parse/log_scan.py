@@ -2,9 +2,10 @@
 
 A line is searched for one of the signs of ``server_log`` and ``kernel_log`` and for a role's tag; what it means is read
 from the few lines that are left. Small texts go line by line through Python's ``re``. Larger ones are first searched in
-blocks of many lines, by polars with the same patterns: most blocks of a long log hold no sign and no new tag, and are
-done with. The lines of the others go through polars' streaming engine, or through ``re`` where they are few. Text that
-is not UTF-8 is repaired, because the engine refuses it. All ways give the same lines; a test holds them to it.
+blocks of many lines, by polars with the same signs: most blocks of a long log hold no sign and no new tag, and are done
+with when their lines are counted. The lines of the others go through polars' streaming engine, or through ``re`` where
+they are few. Text that is not UTF-8 is repaired, because the engine refuses it. All ways give the same lines; a test
+holds them to it.
 """
 
 # polars' annotations name numpy's types, and numpy is not among the dependencies.
@@ -15,34 +16,39 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from io import BytesIO, RawIOBase
+from itertools import islice
+from typing import NamedTuple
 
 import polars as pl
 
 from gpudiag.evidence.exhibit import Exhibit
 from gpudiag.model import Citation, Coverage, Damage, KernelEvent, LogEvent, LogRole
 from gpudiag.parse import kernel_log, server_log
+from gpudiag.parse.log_tags import KNOWN_CAP, MAYBE_TAG, other_than
 from gpudiag.parse.source import QUOTE_CAP, place_of
 
-SIMPLE_CAP = 256 * 1024
+SIMPLE_CAP = 32 * 1024
 """Characters up to which line by line is as fast as starting the engine."""
 LINE_CAP = 16384
 """Characters of a telling line that are kept for reading."""
 FIRST, LAST = 2_000, 8_000
 """Telling lines kept from the beginning and from the end of a file; the end is about the incident."""
-PIECE = 8 * 1024 * 1024
-"""Bytes read at once. A line longer than two pieces is cut."""
+BLOCK = 64 * 1024
+"""Bytes that are read at once and searched as one text, with what is missing of the last line."""
+BATCH = 32
+"""Blocks that are searched together: enough to make the start of a search cheap, few enough for a core's cache."""
+LONGEST = 2 * 1024 * 1024
+"""Bytes of a line after which its middle is left out."""
 SIGNS = "|".join(re.escape(sign) for sign in sorted({*server_log.SIGNS, *kernel_log.SIGNS}))
 _SIGNS = re.compile(SIGNS)
 WORKERS = min(4, os.cpu_count() or 1)
-BLOCK = 64 * 1024
-"""Bytes that are searched as one text."""
+KERNEL_CAP = 64 * 1024 * 1024
+"""Bytes of a kernel log whose lines are gone through for the times of those without a stamp."""
 _PID = " pid="
-_MAYBE_TAG = r"\([A-Za-z][A-Za-z0-9_.:-]{0,63}(?: rank=[0-9]{1,6})? pid=[0-9]{1,7}\)"
-"""A role's tag wherever it stands."""
 _PID_DIGITS = len(_PID) + 8
 """A tag's end: seven digits and the bracket."""
 _KERNEL_MEMBER = re.compile(r"(?:^|/)(?:kern(?:el)?|dmesg)[\w.-]{0,40}\Z")
@@ -68,15 +74,19 @@ class _Gathering:
         self._first: list[tuple[int, str]] = []
         self._last: deque[tuple[int, str]] = deque(maxlen=LAST)
         self._count = 0
+        self.other_tag = other_than(())
+        """Pattern of what may be a tag that is not known yet."""
 
     def tagged(self, tag: str, number: int, line: str) -> None:
         """A line with a role's tag."""
         if tag not in self._tagged and len(self._tagged) < server_log.ROLES_CAP:
             self._tagged[tag] = (number, line)
+            if len(self._tagged) <= KNOWN_CAP:
+                self.other_tag = other_than(self._tagged)
 
     def asks_for(self, tags: Iterable[str]) -> bool:
         """One of these is a tag that is not known yet, or looks like one."""
-        return len(self._tagged) < server_log.ROLES_CAP and any(tag[1:-1] not in self._tagged for tag in tags)
+        return len(self._tagged) < server_log.ROLES_CAP and any(tag not in self._tagged for tag in tags)
 
     def telling(self, number: int, line: str) -> None:
         """A line with a sign."""
@@ -100,26 +110,27 @@ def _take_lines(gathering: _Gathering, lines: Iterable[str], start: int) -> None
     """A carriage return before the line feed is part of the line's end, as it is for the engine."""
     for number, whole in enumerate(lines, start):
         line = whole.removesuffix("\r")
-        tag = server_log.tag_of(line)
+        tag = server_log.tag_of(line) if _PID in line else None
         if tag is not None:
             gathering.tagged(tag, number, line[:LINE_CAP])
         if _SIGNS.search(line):
             gathering.telling(number, line[:LINE_CAP])
 
 
-def streaming(pieces: Iterable[bytes]) -> Found:
-    """The fast way: pieces of whole lines."""
+def streaming(blocks: Iterable[bytes]) -> Found:
+    """The fast way: blocks of whole lines."""
     gathering = _Gathering()
     start = 0
-    for blocks in _ahead(pieces):
+    for batch in _ahead(blocks, gathering):
         run = _Run(start)
-        for block, lines, sign, tags in blocks:
-            if sign or gathering.asks_for(tags):
-                run.blocks.append(block)
+        for block in batch:
+            if block.sign or gathering.asks_for(block.tags):
+                run.blocks.append(block.text)
             else:
-                run.into(gathering)
-                run = _Run(start + lines)
-            start += lines
+                if run.blocks:
+                    run.into(gathering)
+                run = _Run(start + block.lines)
+            start += block.lines
         run.into(gathering)
     return gathering.found()
 
@@ -146,43 +157,46 @@ class _Run:
             gathering.telling(number, line)
 
 
-_Looked = list[tuple[bytes, int, bool, list[str]]]
+class _Block(NamedTuple):
+    """Lines that were searched as one text."""
+
+    text: bytes
+    lines: int
+    """Line feeds in it."""
+    sign: bool
+    tags: list[str]
+    """What may be tags that were not known when the search began, and others beside them."""
 
 
-def _ahead(pieces: Iterable[bytes]) -> Iterator[_Looked]:
-    """Every piece looked over, in order. polars lets other threads run meanwhile; as many pieces are in memory."""
+def _ahead(blocks: Iterable[bytes], gathering: _Gathering) -> Iterator[list[_Block]]:
+    """All blocks, searched, in order. polars lets other threads run meanwhile; as many batches are in memory."""
+    left = iter(blocks)
     with ThreadPoolExecutor(WORKERS) as pool:
-        waiting: deque[Future[_Looked]] = deque()
-        for piece in pieces:
-            waiting.append(pool.submit(_looked_over, piece))
+        waiting: deque[Future[list[_Block]]] = deque()
+        while batch := list(islice(left, BATCH)):
+            waiting.append(pool.submit(_searched, batch, gathering.other_tag))
             if len(waiting) > WORKERS:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def _looked_over(piece: bytes) -> _Looked:
-    """Each block with its number of line feeds, whether it has a sign, and what may be tags in it."""
-    blocks = list(_blocks(piece))
+def _searched(blocks: list[bytes], other_tag: str) -> list[_Block]:
     try:
         text = pl.Series("text", blocks, dtype=pl.Binary).cast(pl.String)
     except pl.exceptions.ComputeError:
         text = pl.Series("text", [block.decode("utf-8", "replace") for block in blocks])
     column = pl.col("text").str
-    found = text.to_frame().select(
-        lines=column.count_matches("\n", literal=True),
-        sign=column.contains(SIGNS),
-        tags=column.extract_all(_MAYBE_TAG).list.unique(),
+    found = text.to_frame().with_columns_seq(
+        lines=column.count_matches("\n"), sign=column.contains(SIGNS), tag=column.contains(other_tag)
     )
-    return list(zip(blocks, found["lines"], found["sign"], found["tags"].to_list(), strict=True))
-
-
-def _blocks(piece: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(piece):
-        end = piece.rfind(b"\n", start, start + BLOCK) + 1 or piece.find(b"\n", start) + 1 or len(piece)
-        yield piece[start:end]
-        start = end
+    tags: Iterator[list[str]] = iter(())
+    if found["tag"].any():
+        tags = iter(found.filter("tag")["text"].str.extract_all(MAYBE_TAG).list.unique().to_list())
+    return [
+        _Block(block, lines, sign, [tag[1:-1] for tag in next(tags)] if tag else [])
+        for block, lines, sign, tag in zip(blocks, found["lines"], found["sign"], found["tag"], strict=True)
+    ]
 
 
 def _search(piece: bytes, start: int) -> pl.DataFrame:
@@ -220,25 +234,25 @@ def _tagged(found: pl.DataFrame) -> pl.DataFrame:
 def scan(exhibit: Exhibit) -> Found:
     """All telling lines of a log, from disk where the exhibit is a reference."""
     if exhibit.path is not None:
-        return streaming(pieces_of(exhibit.path))
+        with exhibit.path.open("rb", buffering=0) as stream:
+            return streaming(blocks_of(stream))
     if len(exhibit.text) <= SIMPLE_CAP:
         return line_by_line(exhibit.text.split("\n"))
-    return streaming([exhibit.text.encode("utf-8", "replace")])
+    return streaming(blocks_of(BytesIO(exhibit.text.encode("utf-8", "replace"))))
 
 
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """A file in pieces that end with a line; the middle of an endless line is left out."""
-    with path.open("rb") as stream:
-        rest = b""
-        while piece := stream.read(PIECE):
-            end = piece.rfind(b"\n") + 1
-            if end:
-                yield rest + piece[:end]
-                rest = piece[end:]
-            elif len(rest) <= PIECE:
-                rest += piece
-        if rest:
-            yield rest
+def blocks_of(stream: RawIOBase | BytesIO) -> Iterator[bytes]:
+    """A file in blocks that end with a line; the middle of an endless line is left out."""
+    begun: list[bytes] = []
+    while data := stream.read(BLOCK):
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield b"".join((*begun, data[:end]))
+            begun = [data[end:]]
+        elif len(begun) <= LONGEST // BLOCK:
+            begun.append(data)
+    if any(begun):
+        yield b"".join(begun)
 
 
 def rows(exhibit: Exhibit) -> Iterator[LogRole | LogEvent | KernelEvent | Coverage | Damage]:
@@ -251,7 +265,7 @@ def rows(exhibit: Exhibit) -> Iterator[LogRole | LogEvent | KernelEvent | Covera
     tagged = [server_log.role_row(line, _cite(exhibit, n, line), exhibit.host) for n, line in found.tagged]
     roles = [row for row in tagged if row is not None]
     yield from roles
-    events = list(telling_rows(exhibit, found.telling))
+    events = list(telling_rows(exhibit, found.telling, _relative(exhibit, found.telling)))
     yield from events
     if found.dropped:
         reason = f"of more than {FIRST + LAST} lines that tell something, {found.dropped} in the middle were left out"
@@ -276,12 +290,36 @@ def fits(line: str) -> bool:
     if not _SIGNS.search(line):
         return False
     nowhere = Exhibit("", "", "", None, None, None, None, None, 1, "")
-    return any(True for _ in telling_rows(nowhere, [(0, line)]))
+    return any(True for _ in telling_rows(nowhere, [(0, line)], {}))
 
 
-def telling_rows(exhibit: Exhibit, lines: Iterable[tuple[int, str]]) -> Iterator[LogEvent | KernelEvent]:
-    """Rows of lines with their zero-based numbers in the exhibit's text. A kernel line is not a server's."""
-    kernel = kernel_log.KernelReader(exhibit.host)
+def _relative(exhibit: Exhibit, telling: Iterable[tuple[int, str]]) -> Mapping[int, str]:
+    """Stamps of the telling lines that only say how long after the line before they were printed."""
+    wanted = {number for number, line in telling if kernel_log.is_relative(line)}
+    text = _short_text(exhibit) if wanted else None
+    return kernel_log.relative_stamps(enumerate(text.split("\n")), wanted) if text is not None else {}
+
+
+def _short_text(exhibit: Exhibit) -> str | None:
+    """The text if it can be the kernel's buffer, which holds a few MiB; a file many times as long is something else."""
+    if exhibit.path is None:
+        return exhibit.text if len(exhibit.text) <= KERNEL_CAP else None
+    try:
+        with exhibit.path.open("rb") as stream:
+            data = stream.read(KERNEL_CAP + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if len(data) <= KERNEL_CAP else None
+
+
+def telling_rows(
+    exhibit: Exhibit, lines: Iterable[tuple[int, str]], relative: Mapping[int, str]
+) -> Iterator[LogEvent | KernelEvent]:
+    """Rows of lines with their zero-based numbers in the exhibit's text. A kernel line is not a server's.
+
+    ``relative``: stamps of the kernel's lines that do not have their own.
+    """
+    kernel = kernel_log.KernelReader(exhibit.host, relative)
     for number, line in lines:
         cited = _cite(exhibit, number, line)
         events = list(kernel.events(number, line, cited))

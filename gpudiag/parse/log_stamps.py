@@ -138,6 +138,14 @@ def resolve(stamp: str | None, near_ns: int | None) -> tuple[int, int] | None:
     """
     if stamp is None:
         return None
+    relative = _RELATIVE.fullmatch(stamp)
+    if relative is not None:
+        found = resolve(relative["anchor"], near_ns)
+        return (
+            None
+            if found is None
+            else (found[0] + int(float(relative["passed"]) * SECOND_NS), found[1] + 60 * SECOND_NS)
+        )
     precision = SECOND_NS // 1000 if re.search(r":[0-9]{2}[.,][0-9]", stamp) else SECOND_NS
     found = stamp_ns(stamp)
     if found is not None:
@@ -159,6 +167,8 @@ def resolve(stamp: str | None, near_ns: int | None) -> tuple[int, int] | None:
     return None if moment is None else (moment, ZONE_ERROR_NS)
 
 
+_RELATIVE = re.compile(r"(?P<anchor>[^+]{1,40}) \+(?P<passed>[0-9]{1,2}\.[0-9]{6}) s")
+"""A minute as the kernel log prints it, and the seconds from a line somewhere in this minute."""
 _NAMED = re.compile(
     rf"(?:[A-Z][a-z]{{2}} )?(?P<name>{_MONTH}) ?(?P<day>[ 0-9]?[0-9]) (?P<clock>[0-9:.]+)(?: (?P<year>[0-9]{{4}}))?"
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpudiag.evidence.exhibit import Exhibit
 from gpudiag.parse import (
     fuser,
+    kernel_log,
     log_scan,
     nvidia_smi_csv,
     nvidia_smi_q,
@@ -230,7 +231,9 @@ def _log_piece(line: str) -> Piece | None:
 
 
 def _log_rows(segment: Segment) -> Iterator[Row]:
-    return log_scan.telling_rows(segment.exhibit, enumerate(segment.lines, segment.start))
+    numbered = list(enumerate(segment.lines, segment.start))
+    relative = kernel_log.relative_stamps(numbered, range(segment.start, segment.start + len(numbered)))
+    return log_scan.telling_rows(segment.exhibit, numbered, relative)
 
 
 def _nobody(_: Shown) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpudiag.model import Booking, GpuRef, GpuSample
+from gpudiag.model import Booking, GpuName, GpuRef, GpuSample
 
 Name = tuple[str, str, object]
 """One name of a GPU: host, which kind of name (uuid, bus, index), the name."""
@@ -57,12 +57,13 @@ def _keys(host: str, ref: GpuRef) -> Iterable[Name]:
         yield (host, "index", ref.index)
 
 
-def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> GpuIndex:
+def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking], names: Iterable[GpuName] = ()) -> GpuIndex:
     """Join references that share a name: rows with two names tie UUID, bus id and index together.
 
-    A host whose only GPU evidence is a list of ``pid,name,used_memory`` has one GPU without any name.
+    ``names`` tie as well, but a GPU that is only listed, and of whose memory nothing is known, is none here. A host
+    whose only GPU evidence is a list of ``pid,name,used_memory`` has one GPU without any name.
     """
-    samples, bookings = list(samples), list(bookings)
+    samples, bookings, names = list(samples), list(bookings), list(names)
     groups: dict[Name, set[Name]] = {}
     for row in [*samples, *bookings]:
         keys = set(_keys(row.at.host, row.gpu))
@@ -70,6 +71,10 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> Gpu
             keys |= groups.get(key, set())
         for key in keys:
             groups[key] = keys
+    for row in names:
+        keys = set(_keys(row.at.host, row.gpu))
+        if keys & groups.keys():
+            _unite(groups, keys)
     _join_by_process(groups, bookings)
     gpus: list[Gpu] = []
     by_name: dict[Name, str] = {}
@@ -80,7 +85,7 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking]) -> Gpu
     bare = {row.at.host for row in bookings if not list(_keys(row.at.host, row.gpu))} - {gpu.host for gpu in gpus}
     gpus += [Gpu(f"{host}/gpu?".lstrip("/"), host, None, None, None, None, None, None) for host in sorted(bare)]
     index = GpuIndex(gpus, by_name)
-    return GpuIndex((_with_constants(gpu, samples, index) for gpu in gpus), by_name)
+    return GpuIndex((_with_constants(gpu, samples, names, index) for gpu in gpus), by_name)
 
 
 def _join_by_process(groups: dict[Name, set[Name]], bookings: Sequence[Booking]) -> None:
@@ -101,7 +106,7 @@ def _join_by_process(groups: dict[Name, set[Name]], bookings: Sequence[Booking])
 
 
 def _unite(groups: dict[Name, set[Name]], names: set[Name]) -> None:
-    joined = {name for key in names for name in groups[key]}
+    joined = {name for key in names for name in groups.get(key, {key})}
     for kind in {kind for _, kind, _ in joined}:
         if sum(name[1] == kind for name in joined) > 1:
             return  # two indexes or two UUIDs are two GPUs, whatever a process says
@@ -132,14 +137,15 @@ def _gpu(keys: frozenset[Name]) -> Gpu:
     )
 
 
-def _with_constants(gpu: Gpu, samples: list[GpuSample], index: GpuIndex) -> Gpu:
+def _with_constants(gpu: Gpu, samples: list[GpuSample], names: list[GpuName], index: GpuIndex) -> Gpu:
     own = [s for s in samples if (found := index.of(s.at.host, s.gpu)) is not None and found.id == gpu.id]
+    listed = (n for n in names if (found := index.of(n.at.host, n.gpu)) is not None and found.id == gpu.id)
     reserved = next((s.reserved_mib for s in own if s.reserved_mib is not None), None)
     if reserved is None:
         reserved = _reserve_by_difference(own)
     return replace(
         gpu,
-        name=next((s.name for s in own if s.name), None),
+        name=next((s.name for s in own if s.name), None) or next((n.name for n in listed if n.name), None),
         total_mib=next((s.total_mib for s in own if s.total_mib is not None), None),
         reserved_mib=reserved,
     )

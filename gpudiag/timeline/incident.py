@@ -274,7 +274,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
     parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
-    gpus = index_gpus(parsed.samples, parsed.bookings)
+    gpus = index_gpus(parsed.samples, parsed.bookings, parsed.gpu_names)
     views = {look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders) for look in looks}
     clock = clock_of(parsed.clocks, parsed.processes)
     limited = {look_id for look_id, view in views.items() if view.limited}

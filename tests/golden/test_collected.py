@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from gpudiag.bundle.format import Clocks
 from gpudiag.evidence import read_input
 from gpudiag.explain import explain, explain_parsed
 from gpudiag.parse import parse
+from tests.bundle_kit import NOBODY, pack_capture
 from tests.golden.expectations import FIXTURES
 
 COLLECTED = FIXTURES / "collected"
@@ -56,6 +59,19 @@ def test_collected_after_the_act(name: str) -> None:
     assert report.outcome == expected.outcome
     assert expected.rules <= {finding.rule for finding in report.findings}
     assert expected.kill <= planned <= expected.kill | expected.optional
+
+
+def test_an_unpacked_bundle_gives_the_report_of_the_packed_one(tmp_path: Path) -> None:
+    start = NOBODY._replace(host="node-1", clocks=Clocks(1_796_082_543_000_000_000, 10**12, 10**12), pids=(1, 2))
+    bundle = pack_capture(COLLECTED / "survivors", tmp_path / "b.tgz", start)
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    with tarfile.open(bundle) as archive:
+        archive.extractall(folder, filter="data")
+    packed, unpacked = explain([bundle]), explain([folder])
+    assert [entry.pid for entry in packed.plan.kill] == [429, 430, 431]
+    assert [host.name for host in packed.hosts] == ["node-1"]
+    assert unpacked.to_json().replace(str(folder), str(bundle)) == packed.to_json()
 
 
 @pytest.mark.parametrize("name", sorted(TRUTH))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from io import BytesIO
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudiag.evidence import Exhibit, files, read_input
 from gpudiag.model import KernelEvent, LogEvent, LogRole
-from gpudiag.parse import kernel_log, log_scan, parse, server_log
+from gpudiag.parse import kernel_log, log_scan, log_tags, parse, server_log
 
 SIGNS = [*server_log.SIGNS, *kernel_log.SIGNS]
 FRONTS = [
@@ -50,7 +52,7 @@ def simple(text: str) -> log_scan.Found:
 def test_all_ways_find_the_same(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         assert log_scan.streaming(pieces(text.encode(), size)) == simple(text)
-        patch.setattr(log_scan, "BLOCK", 40)
+        patch.setattr(log_scan, "BATCH", 3)
         assert log_scan.streaming(pieces(text.encode(), size)) == simple(text)
         patch.setattr(log_scan, "SIMPLE_CAP", -1)
         assert log_scan.streaming(pieces(text.encode(), size)) == simple(text)
@@ -109,9 +111,38 @@ def test_rows_are_cited_where_they_stand(text: str, member: str) -> None:
 
 
 def test_a_line_without_an_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_scan, "PIECE", 64)
+    monkeypatch.setattr(log_scan, "BLOCK", 64)
+    monkeypatch.setattr(log_scan, "LONGEST", 128)
     log = tmp_path / "a.log"
     log.write_bytes(b"EADDRINUSE" + b"x" * 1000 + b" EADDRINUSE\nEADDRINUSE\n")
-    assert all(len(piece) <= 3 * 64 for piece in log_scan.pieces_of(log))
-    numbers = [number for number, _ in log_scan.streaming(log_scan.pieces_of(log)).telling]
-    assert numbers == [0, 1]
+    with log.open("rb", buffering=0) as stream:
+        blocks = list(log_scan.blocks_of(stream))
+    assert all(len(block) <= 128 + 3 * 64 for block in blocks)
+    assert [number for number, _ in log_scan.streaming(blocks).telling] == [0, 1]
+
+
+@given(LOGS.map(str.encode), st.integers(1, 99))
+def test_blocks_are_the_file_and_end_with_a_line(data: bytes, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_scan, "BLOCK", size)
+        blocks = list(log_scan.blocks_of(BytesIO(data)))
+    assert b"".join(blocks) == data
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
+
+
+ROLES = st.sampled_from(["a", "b", "ab", "Worker", "Worker_TP0", "Worker_TP1", "rank-0", "V rank=0", "V rank=1", "V"])
+TAGS = st.builds("{} pid={}".format, ROLES, st.sampled_from([1, 12, 123, 2, 23]))
+
+
+@given(st.lists(TAGS, max_size=9), TAGS)
+def test_the_pattern_of_other_tags_matches_all_but_the_known(known: list[str], tag: str) -> None:
+    text = pl.Series([f"x ({tag}) y"])
+    assert text.str.contains(log_tags.other_than(known)).to_list() == [tag not in known]
+
+
+def test_more_tags_than_a_pattern_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"(Worker_TP{number % 40} pid={number}) x\n".encode() for number in range(400)]
+    whole = simple(b"".join(lines).decode())
+    assert len(whole.tagged) == 400
+    monkeypatch.setattr(log_scan, "BATCH", 1)
+    assert log_scan.streaming([*lines, *lines]) == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -202,10 +203,83 @@ def test_the_number_of_files_is_capped_as_in_a_directory(tmp_path: Path, monkeyp
     assert found.damage[-1].reason == "more than 3 files: the rest was not read"
 
 
-def test_an_unpacked_bundle_is_its_directory(tmp_path: Path) -> None:
-    bundle = pack(FILES, tmp_path / "b.tgz", RECORDED)
-    (tmp_path / "d").mkdir()
-    subprocess.run(["tar", "xzf", bundle], cwd=tmp_path / "d", check=True)
-    packed, unpacked = read_input(bundle, "I1"), read_input(tmp_path / "d", "I1")
-    assert [e.member for e in unpacked.exhibits] == [e.member for e in packed.exhibits]
-    assert [look.name for look in unpacked.looks] == [look.name for look in packed.looks]
+def unpacked(bundle: Path, folder: Path) -> Path:
+    """What ``tar xzf`` makes of a bundle."""
+    folder.mkdir()
+    subprocess.run(["tar", "xzf", bundle], cwd=folder, check=True)
+    return folder
+
+
+def recorded(path: Path) -> BundleWriter:
+    """A bundle with all that a record can say: times, own processes, a source that was denied and one that was cut."""
+    writer = BundleWriter(path, RECORDED._replace(looks=("before", "after", "zz")))
+    for number, (name, data) in enumerate(FILES.items()):
+        source = writer.source(name)
+        source.write(data)
+        source.close(started_ns=10**18 + number, pids=(30 + number,))
+    writer.source("after/fuser.txt").close("denied", "not root", source="open handles", pids=(50,))
+    cut = writer.source("after/lsof.txt")
+    cut.write(b"x\n")
+    cut.close("truncated", "too long", source="open handles")
+    return writer
+
+
+def test_an_unpacked_bundle_is_read_like_the_packed_one(tmp_path: Path) -> None:
+    bundle = recorded(tmp_path / "b.tgz").finish(Clocks(), pids=[60])
+    packed, folder = read_input(bundle, "I1"), unpacked(bundle, tmp_path / "d")
+    assert packed.recorder is not None
+    assert packed.clocks
+    assert packed.coverage
+    assert replace(read_input(folder, "I1"), path=packed.path) == packed
+
+
+def test_an_unpacked_bundle_without_an_end_is_no_last_word_either(tmp_path: Path) -> None:
+    writer = recorded(tmp_path / "b.tgz")
+    writer.close()
+    packed, folder = read_input(writer.partial, "I1"), unpacked_part(writer.partial, tmp_path / "d")
+    assert packed.damage
+    assert replace(read_input(folder, "I1"), path=packed.path) == packed
+
+
+def unpacked_part(bundle: Path, folder: Path) -> Path:
+    """A file that ends early makes ``tar`` complain, but it unpacks what is there."""
+    folder.mkdir()
+    subprocess.run(["tar", "xzf", bundle], cwd=folder, check=False, capture_output=True)
+    return folder
+
+
+def test_what_was_taken_out_or_changed_or_laid_beside_an_unpacked_bundle(tmp_path: Path) -> None:
+    folder = unpacked(recorded(tmp_path / "b.tgz").finish(Clocks()), tmp_path / "d")
+    (folder / "before" / "a.txt").unlink()
+    (folder / "zz" / "ps.txt").write_text("redacted\n")
+    (folder / "vllm.log").write_text("x\n")
+    found = read_input(folder, "I1")
+    reason = "missing: the recorder wrote it, the file does not have it"
+    assert [(damage.member, damage.reason) for damage in found.damage] == [("before/a.txt", reason)]
+    texts = {exhibit.member: (exhibit.text, exhibit.host) for exhibit in found.exhibits}
+    assert texts["zz/ps.txt"] == ("redacted\n", "node-1")
+    assert texts["vllm.log"] == ("x\n", "node-1")
+
+
+def test_records_of_an_unpacked_bundle_are_hostile_too(tmp_path: Path) -> None:
+    folder = lay(tmp_path / "d", FILES)
+    (folder / "_bundle").mkdir()
+    (folder / "_bundle" / "start.json").symlink_to("/etc/hostname")
+    os.mkfifo(folder / "_bundle" / "end.json")
+    (folder / "_bundle" / "outcomes").symlink_to("/etc")
+    found = read_input(folder, "I1")
+    assert (found.recorder, found.clocks, found.coverage) == (None, (), ())
+    assert [damage.member for damage in found.damage] == ["_bundle/start.json", ""]
+    assert len(found.exhibits) == len(FILES)
+
+
+def test_an_unpacked_bundle_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    folder = unpacked(pack(FILES, tmp_path / "b.tgz", NOBODY._replace(major=2)), tmp_path / "d")
+    with pytest.raises(Unreadable, match=r"is a bundle of format 2\.0"):
+        read_input(folder, "I1")
+
+
+def test_an_unpacked_bundle_without_sources_is_refused(tmp_path: Path) -> None:
+    folder = unpacked(pack({}, tmp_path / "b.tgz"), tmp_path / "d")
+    with pytest.raises(Unreadable, match="without a single source"):
+        read_input(folder, "I1")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gpudiag.evidence import Input, Unreadable, read_input
+from gpudiag.evidence import Input, Unreadable, files, read_input, transcript
+from gpudiag.parse import parse
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -170,3 +172,58 @@ def test_an_unreadable_path_is_named(tmp_path: Path) -> None:
             read_input(tmp_path / name, "I1")
     with pytest.raises(Unreadable, match="does not exist"):
         read_input(tmp_path / "nowhere", "I1")
+
+
+LOG_LINE = "(APIServer pid=44) INFO 11-30 19:57:36 [loggers.py:335] Engine 000: Avg prompt throughput: 0.0 tokens/s\n"
+LOGS = {
+    "vllm": LOG_LINE + "  File x.py\n",
+    "kernel": "[  123.456789] NVRM: Xid (PCI:0000:41:00): 45, pid=1\n",
+    "journal": "Nov 30 19:57:36 node vllm[7]: x\n",
+    "docker": '{"log":"INFO x","stream":"stderr","time":"2026-11-30T19:57:36Z"}\n',
+    "compose": "vllm-1  | INFO 11-30 19:57:36 x\n",
+}
+HEADER = "# 2026-11-30T20:00:00Z $ docker logs x\n# rc=0\n"
+
+
+@pytest.fixture
+def low_caps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log is long and a file is cut at a thousand bytes."""
+    monkeypatch.setattr(files, "LONG_LOG", 1000)
+    monkeypatch.setattr(transcript, "FILE_CAP", 1000)
+    monkeypatch.setattr(transcript, "read_text", partial(files.read_text, cap=1000))
+
+
+@pytest.mark.usefixtures("low_caps")
+@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize(("name", "header"), [("server.log", ""), ("pasted.txt", ""), ("logs.txt", HEADER)])
+def test_a_log_by_itself_is_left_on_disk_whatever_its_length(tmp_path: Path, kind: str, name: str, header: str) -> None:
+    lines = header + LOGS[kind] * 1500
+    found = session(tmp_path, lines + "INFO 11-30 19:59:00 EADDRINUSE\n", name)
+    (exhibit,) = found.exhibits
+    assert (exhibit.path, exhibit.text, found.damage) == (tmp_path / name, "", ())
+    assert exhibit.command == ("docker logs x" if header else None)
+    assert [event.cited.line for event in parse([found]).log_events] == [lines.count("\n") + 1]
+
+
+@pytest.mark.usefixtures("low_caps")
+def test_the_name_of_a_log_is_enough_where_no_command_was_typed(tmp_path: Path) -> None:
+    text = "step 1: loss 0.3\n" * 1000
+    assert session(tmp_path, text, "train.log").exhibits[0].path is not None
+    assert session(tmp_path, text, "train.txt").exhibits[0].path is None
+
+
+@pytest.mark.usefixtures("low_caps")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root@a:~# nvidia-smi\n" + LOG_LINE * 1000,
+        LOG_LINE * 1000 + "root@a:~# kill -9 44\n$ nvidia-smi\n",
+        "# 2026-11-30T20:00:00Z $ docker logs x\n" + LOG_LINE * 1000 + "# 2026-11-30T20:00:00Z $ ps -ef\nx\n",
+        LOG_LINE * 10 + "a line of something else\n" * 1000,
+        "x" * 5000,
+    ],
+)
+def test_what_is_not_a_log_alone_is_cut_with_a_note(tmp_path: Path, text: str) -> None:
+    found = session(tmp_path, text)
+    assert all(exhibit.path is None for exhibit in found.exhibits)
+    assert [damage.reason for damage in found.damage] == ["longer than 0 MiB: only the beginning was read"]

@@ -148,3 +148,43 @@ def test_a_kernel_log_is_covered_as_one() -> None:
 @pytest.mark.parametrize("text", ["NVRM version: NVIDIA UNIX x86_64", "task blocked", "memory: Killed"])
 def test_other_lines_say_nothing(text: str) -> None:
     assert kernel(f"[    1.000000] {text}\n") == ()
+
+
+MINUTE = 1_796_036_400_000_000_000
+"""2026-11-30 11:00 UTC."""
+RELATIVE = f"""[  +0.500000] {XID}
+[Nov30 11:00] usb 1-1: new device
+[  +2.000000] {XID}
+[  +0.250000] usb 1-1: gone
+[  +0.000049] {XID}
+[Nov30 11:05] {XID}
+[ +30.000000] usb 1-1: new device
+[ +20.000000] {XID}
+[ +20.000000] {XID}
+"""
+
+
+@pytest.mark.parametrize(("command", "member"), [("dmesg -H", "after/dmesg.txt"), (None, "kern.log")])
+def test_seconds_since_the_line_before_count_from_the_last_minute(command: str | None, member: str) -> None:
+    found = parsed(RELATIVE, command, member=member).kernel_events
+    assert [None if event.time_ns is None else (event.time_ns - MINUTE) / 1e9 for event in found] == [
+        None, pytest.approx(2), pytest.approx(2.250049), 300, 350, None,
+    ]  # fmt: skip
+    assert [event.time_error_ns // 10**9 for event in found if event.stamp and "+" in event.stamp] == [
+        14 * 3600 + 60
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[Nov30 11:00] {XID}\n[  +0.500000] {XID}\n",  # picked out by somebody: the lines between are gone
+        f"[Nov30 11:00] x\n[...]\n[  +0.500000] {XID}\n",
+        f"[Nov30 11:00] x\n[  123.456789] x\n[  +0.500000] {XID}\n",
+        f"[  +0.100000] x\n[  +0.500000] {XID}\n",
+    ],
+)
+@pytest.mark.parametrize("member", ["after/dmesg.txt", "kern.log"])
+def test_seconds_since_a_line_that_is_not_there_are_no_time(text: str, member: str) -> None:
+    found = parsed(text, None, member=member).kernel_events
+    assert (found[-1].time_ns, found[-1].stamp) == (None, None)

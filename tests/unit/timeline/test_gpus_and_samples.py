@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudiag.model import Booking, GpuRef, GpuSample
+from gpudiag.model import Booking, GpuName, GpuRef, GpuSample
 from gpudiag.timeline.gpus import index_gpus
 from gpudiag.timeline.order import order_looks
 from gpudiag.timeline.samples import Memory, driver_bound_mib, expected_release_s
@@ -17,6 +17,22 @@ def test_names_in_one_row_tie_index_bus_and_uuid_together() -> None:
     index = index_gpus(rows, [Booking(at("L"), GpuRef(bus_id="00000000:41:00.0"), 7, 5, "j", None, "compute", CITED)])
     assert [gpu.id for gpu in index.gpus] == ["GPU-a"]
     assert {index.of("box", ref) for ref in (GpuRef(index=3), GpuRef(uuid="GPU-a"))} == set(index.gpus)
+
+
+def test_a_list_of_gpus_ties_an_index_to_a_uuid() -> None:
+    rows = [GpuSample(at("L"), GpuRef(index=n), 5, 100, None, False, None, CITED) for n in (0, 1)]
+    bookings = [Booking(at("L"), GpuRef(uuid=f"GPU-{n}"), 7 + n, 5, "j", None, "compute", CITED) for n in (1, 0)]
+    assert len(index_gpus(rows, bookings).gpus) == 4
+    names = [GpuName(at("L"), GpuRef(index=n, uuid=f"GPU-{n}"), "H200", (), CITED) for n in (0, 1, 2)]
+    index = index_gpus(rows, bookings, names)
+    assert [(gpu.index, gpu.uuid, gpu.name) for gpu in index.gpus] == [(0, "GPU-0", "H200"), (1, "GPU-1", "H200")]
+
+
+def test_a_list_of_gpus_that_contradicts_ties_nothing() -> None:
+    full = GpuRef(index=0, uuid="GPU-0")
+    rows = [GpuSample(at("L"), full, 5, 100, None, False, None, CITED)]
+    index = index_gpus(rows, [], [GpuName(at("L"), GpuRef(index=0, uuid="GPU-9"), "H200", (), CITED)])
+    assert [(gpu.index, gpu.uuid) for gpu in index.gpus] == [(0, "GPU-0")]
 
 
 def test_two_hosts_have_two_gpus_zero() -> None:
