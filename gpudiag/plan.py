@@ -196,7 +196,9 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
     life = candidate.life
     root = candidate.family.root is life and alive_root(incident, candidate.family) is True
     boot_id = incident.boot_id(life.host)
-    signal = "TERM" if root and candidate.row["zombie"] is not True else "KILL"
+    # A process whose core is being dumped handles no signal any more; SIGKILL ends the dump.
+    deaf = candidate.row["zombie"] is True or candidate.row["core_dumping"] is True
+    signal = "TERM" if root and not deaf else "KILL"
     return KillEntry(
         process=incident.process_id(life) or "",
         pid=life.pid,

@@ -61,7 +61,11 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
         gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
         for gpu in incident.gpus.gpus
     }
-    outcome = overall(gpu_outcomes.values())
+    # A GPU that stands under two names, one of them without a figure, is judged by the other.
+    doubles = {
+        gpu.id for gpu in incident.gpus.gpus if gpu.id not in incident.ledgers and incident.gpus.is_another_name(gpu)
+    }
+    outcome = overall(answer for gpu, answer in gpu_outcomes.items() if gpu not in doubles)
     findings = _ordered(matches)
     return Verdict(
         outcome=outcome,

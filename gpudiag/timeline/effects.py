@@ -12,14 +12,14 @@ _IDLE = frozenset({"sleep", "echo", "date", "true", "wait", "cd", "nvidia-smi", 
 
 
 def changed_nothing(action: ActionView, census: Census) -> bool:
-    """A reset that was refused, or a signal to plain zombies, which are dead already."""
+    """A reset that was refused, or a signal to nobody: to PIDs that do not exist, or to plain zombies."""
     kills = [step for step in action.steps if step.replay.tool is not None]
     others = [step for step in action.steps if step.replay.tool is None and _program(step) not in _IDLE]
     if others:
         return False
     if not kills:
         return _was_refused(action)
-    return all(_only_zombies(step, action, census) for step in kills)
+    return all(_reached_nobody(step) or _only_zombies(step, action, census) for step in kills)
 
 
 def _program(step: StepView) -> str | None:
@@ -29,6 +29,12 @@ def _program(step: StepView) -> str | None:
 
 def _was_refused(action: ActionView) -> bool:
     return is_refused(action.action.output or "")
+
+
+def _reached_nobody(step: StepView) -> bool:
+    """``kill`` itself said of every PID that it names: no such process."""
+    pids: Sequence[int] = step.replay.selection.literal_pids if step.replay.selection is not None else ()
+    return bool(pids) and step.absent.issuperset(pids)
 
 
 def _only_zombies(step: StepView, action: ActionView, census: Census) -> bool:

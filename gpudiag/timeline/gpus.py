@@ -43,6 +43,13 @@ class GpuIndex:
         own = [gpu for gpu in self.gpus if gpu.host == host]
         return own[0] if not list(_keys(host, ref)) and len(own) == 1 else None
 
+    def is_another_name(self, gpu: Gpu) -> bool:
+        """Known by its UUID only, on a host whose GPUs are all listed by index: it is one of those."""
+        own = [other for other in self.gpus if other.host == gpu.host]
+        indexed = [other for other in own if other.index is not None and other.uuid is None]
+        bare = [other for other in own if other.index is None and other.uuid is not None]
+        return gpu in bare and len(bare) <= len(indexed)
+
     def get(self, gpu_id: str) -> Gpu:
         """The GPU with this id."""
         return self._by_id[gpu_id]

@@ -46,6 +46,10 @@ TRUTH = {
     "zombie": truth("memory_held", ("GPD203",), 865),
     # As survivors, beside the job 1008 of another user.
     "seconduser": truth("memory_held", ("GPD201",), 1042, 1043, 1044),
+    # kill -ABRT of 1267 with 24 GiB in memory: the kernel writes its core.
+    "core-dump": truth("memory_held", ("GPD303",), 1267),
+    # pkill -9 -f vllm.entrypoints hit the API server 1759: engine 1763 and eight workers on one GPU live on.
+    "eight-workers": truth("memory_held", ("GPD201",), *range(1763, 1772)),
     # fuser ran one second after the start of 1115: nobody had a device open yet.
     "tooearly": truth("memory_held", (), 1119, 1120, optional=(1115, 1117, 1118)),
 }
@@ -87,6 +91,11 @@ def test_a_loop_whose_kill_has_no_time_is_not_called_free() -> None:
     report = explain([COLLECTED / "respawn"])
     assert report.outcome == "inconclusive"
     assert report.plan.kill == ()
+
+
+def test_a_process_that_dumps_its_core_is_not_asked_to_end() -> None:
+    """It handles no signal any more, and SIGKILL ends the dump."""
+    assert [entry.signal for entry in explain([COLLECTED / "core-dump"]).plan.kill] == ["KILL"]
 
 
 def test_the_fixtures_are_all_tested() -> None:

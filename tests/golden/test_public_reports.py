@@ -1,0 +1,71 @@
+"""Twenty transcripts after public reports, written without the engine at hand: what it says of cases it has not seen.
+
+``GAPS`` holds what is not right yet, each with what is missing. It may only shrink: a name that has become right fails.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudiag.explain import explain
+from gpudiag.report.contract import Report
+
+PUBLIC = Path(__file__).parents[1] / "fixtures" / "public"
+NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
+GAPS = {
+    "fuser-finds-the-readers": "a tree from pstree does not make heirs of those who have the device open",
+    "loader-children-in-lsof": "a filtered ps does not make heirs of those who have the device open",
+    "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
+    "ollama-client-left": "a service that runs as meant",
+    "ray-idle-table-only": "a worker of a Ray node that lives",
+    "two-gpus-no-list-2017": "a desktop counts as somebody who holds the memory of the other GPU",
+    "wsl2-reparented-to-shell": "orphans are not tied to memory where no list can be had (WSL2)",
+    "xid45-hung-task": "frames of a hung task in the kernel log are not read",
+}
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, Report]:
+    """Every transcript, explained once."""
+    return {name: explain([PUBLIC / f"{name}.txt"]) for name in NAMES}
+
+
+def _expected(name: str) -> dict[str, Any]:
+    return json.loads((PUBLIC / f"{name}.expect.json").read_text())
+
+
+def _problems(report: Report, expected: dict[str, Any]) -> list[str]:
+    fired = {finding.rule for finding in report.findings}
+    planned = {entry.pid for entry in report.plan.kill}
+    found = [f"{rule} did not fire" for rule in expected["rules_fire"] if rule not in fired]
+    if report.outcome != expected["outcome"]:
+        found.append(f"{report.outcome}, not {expected['outcome']}")
+    if not set(expected["kill_pids"]) <= planned:
+        found.append(f"{set(expected['kill_pids']) - planned} are not in the plan")
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_wrong_is_said(name: str, reports: dict[str, Report]) -> None:
+    expected, report = _expected(name), reports[name]
+    planned = {entry.pid for entry in report.plan.kill}
+    assert planned <= {*expected["kill_pids"], *expected.get("kill_optional", ())}
+    assert not planned & set(expected["never_pids"])
+    assert not {finding.rule for finding in report.findings} & set(expected["rules_not"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_expected_is_said(name: str, reports: dict[str, Report]) -> None:
+    problems = _problems(reports[name], _expected(name))
+    if name in GAPS:
+        assert problems, f"{name} is right now: take it off the list of gaps"
+    else:
+        assert problems == []
+
+
+def test_gaps_name_cases() -> None:
+    assert GAPS.keys() <= set(NAMES)
