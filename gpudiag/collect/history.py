@@ -55,8 +55,12 @@ class Home(NamedTuple):
     """It is the one who collects, or who called sudo for it."""
 
 
-def homes(passwd: str, uid: int, sudo_user: str | None) -> list[Home]:
-    """Of whom history is read: oneself and, where that was sudo, the one who called it; as root everybody."""
+def homes(passwd: str, uid: int, sudo_user: str | None, home: str | None = None) -> list[Home]:
+    """Of whom history is read: oneself and, where that was sudo, the one who called it; as root everybody.
+
+    ``home``: the environment's, where a shell that was started with it keeps its history; in a container it is often
+    not the one of ``passwd``.
+    """
     found: list[Home] = []
     for line in passwd.split("\n"):
         fields = line.split(":")
@@ -65,6 +69,9 @@ def homes(passwd: str, uid: int, sudo_user: str | None) -> list[Home]:
         own = int(fields[2]) == uid or fields[0] == sudo_user
         if (own or uid == 0) and len(found) < _USERS_CAP:
             found.append(Home(fields[0], fields[5].rstrip("/"), own))
+    if home is not None and home.startswith("/") and home.rstrip("/") not in {known.folder for known in found}:
+        own_name = next((known.user for known in found if known.own), str(uid))
+        found.append(Home(own_name, home.rstrip("/"), own=True))
     return sorted(found, key=lambda home: not home.own)
 
 

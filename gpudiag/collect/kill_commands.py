@@ -54,7 +54,7 @@ def _issued(context: Context, out: Out, problems: list[str]) -> Iterator[Issued]
     if context.history is not None:
         # Who sits at the shell is who called sudo.
         yield from history.of_pipe(context.history, caller or _name(uid))
-    found = history.homes(passwd, uid, caller)
+    found = history.homes(passwd, uid, caller, os.environ.get("HOME"))
     yield from history.of_homes(found, os.environ.get("HISTFILE"), problems)
     yield from _from_sudo(context.machine, out, problems)
     yield from _from_audit(context.machine, out, problems, passwd)

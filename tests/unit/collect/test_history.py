@@ -138,6 +138,14 @@ def test_whose_history_is_read() -> None:
     assert [home.user for home in homes(PASSWD, 1000, "bob")] == ["alice", "bob"]
 
 
+def test_the_home_of_the_environment_counts_too() -> None:
+    known = homes(PASSWD, 1000, None)
+    assert homes(PASSWD, 1000, None, known[0].folder + "/") == known
+    assert homes(PASSWD, 1000, None, "/scratch/job") == [*known, Home("alice", "/scratch/job", own=True)]
+    assert homes("", 1234, None, "/scratch/job") == [Home("1234", "/scratch/job", own=True)]
+    assert homes(PASSWD, 1000, None, "relative") == known
+
+
 def test_files_of_a_home(tmp_path: Path) -> None:
     (tmp_path / ".bash_history").write_text("pkill -f a\n")
     fish = tmp_path / ".local/share/fish/fish_history"
