@@ -1,4 +1,5 @@
-"""What ran through sudo: its lines in the journal, in ``/var/log/auth.log`` or in ``/var/log/secure``.
+"""What ran through sudo: its lines in the journal, in ``/var/log/auth.log``, in ``/var/log/secure``, or in the file of
+its own that ``Defaults logfile`` names in most instructions.
 
 sudo joins the words of a command by blanks and drops the quotes. Where only one reading makes sense they are put back:
 all that stands behind ``sh -c`` is one script, all that stands behind the options of ``pkill`` is one pattern.
@@ -14,10 +15,11 @@ from datetime import datetime
 from gpudiag.collect.issued import Issued
 from gpudiag.kill_words import may_kill
 
-FILES = ("/var/log/auth.log.1", "/var/log/auth.log", "/var/log/secure")
+FILES = ("/var/log/auth.log.1", "/var/log/auth.log", "/var/log/secure", "/var/log/sudo.log")
 JOURNAL = ("journalctl", "-q", "--no-pager", "-b", "-n", "2000", "-o", "short-iso", "_COMM=sudo")
 _LINE = re.compile(
-    r"(?P<stamp>\d{4}-\d\d-\d\dT\S{8,24}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S{1,255} sudo(?:\[\d{1,10}\])?: {1,20}"
+    r"(?P<stamp>\d{4}-\d\d-\d\dT\S{8,24}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
+    r"(?: \S{1,255} sudo(?:\[\d{1,10}\])?: {1,20}| : )"
     r"(?P<user>\S{1,64}) : (?P<fields>.*?)COMMAND=(?P<command>.*)\Z"
 )
 _RUN_AS = re.compile(r"\bUSER=(\S{1,64}) ;")
@@ -36,7 +38,7 @@ _TEXT_CAP = 16384
 
 def commands(lines: Iterable[str], now_s: float) -> Iterator[Issued]:
     """Commands that sudo ran and that may kill. ``now_s`` gives the year to stamps that have none."""
-    for line in lines:
+    for line in _unwrapped(lines):
         match = _LINE.match(line[:_TEXT_CAP])
         if match is None or _REFUSED.search(match["fields"]):
             continue
@@ -55,6 +57,20 @@ def commands(lines: Iterable[str], now_s: float) -> Iterator[Issued]:
             user=run_as[1] if run_as else None,
             argv=words,
         )
+
+
+def _unwrapped(lines: Iterable[str]) -> Iterator[str]:
+    """sudo's own file wraps long lines between words and indents what follows by four blanks."""
+    whole = ""
+    for line in lines:
+        if line.startswith("    ") and whole:
+            whole = f"{whole} {line.strip()}"[:_TEXT_CAP]
+            continue
+        if whole:
+            yield whole
+        whole = line
+    if whole:
+        yield whole
 
 
 def _words(text: str) -> tuple[str, ...]:

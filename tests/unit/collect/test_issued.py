@@ -46,6 +46,23 @@ def test_other_commands_and_lines_stay_on_the_machine() -> None:
     assert list(sudo_log.commands(["", "x", HEAD + "pam_unix(sudo:session): session opened"], NOW)) == []
 
 
+def test_a_file_of_its_own_has_no_host_and_wraps_its_lines() -> None:
+    """As sudo 1.9 wrote it to the file that ``Defaults logfile`` named."""
+    lines = [
+        "Dec  1 02:27:53 : root : PWD=/tmp ; USER=root ; COMMAND=/usr/bin/kill -9 85",
+        "Dec  1 02:28:10 : alice : TTY=pts/2 ; PWD=/home/alice ; USER=root ;",
+        "    COMMAND=/usr/bin/pkill -9 -f vllm.entrypoints.openai.api_server",
+        "Dec  1 02:29:00 : alice : user NOT in sudoers ; PWD=/tmp ; USER=root ; COMMAND=/usr/bin/kill -9 1",
+    ]
+    found = list(sudo_log.commands(lines, NOW))
+    assert [item.argv for item in found] == [
+        ("/usr/bin/kill", "-9", "85"),
+        ("/usr/bin/pkill", "-9", "-f", "vllm.entrypoints.openai.api_server"),
+    ]
+    assert [item.user for item in found] == ["root", "root"]
+    assert all(item.time_s is not None for item in found)
+
+
 def test_an_old_stamp_gets_the_year_that_is_not_in_the_future() -> None:
     (found,) = sudo("/usr/bin/pkill x", head="Dec 30 19:00:06 node sudo: ")
     assert found.time_s is not None
