@@ -86,18 +86,21 @@ class _Reading:
     def members(self) -> Iterator[Tuple[str, Optional[str]]]:
         """Members with the name of their look, those of the whole incident last."""
         folders, files = self._listing(self.root)
+        # A copy of /proc beside the outputs of one look belongs to that look.
+        single = all(folder == "proc" for folder in folders)
         count = 0
         for folder in look_order(folders):
             for member in self._walk(folder, 1):
                 count += 1
                 if self._over_count(count):
                     return
-                yield member, None if about_whole_incident(member.rpartition("/")[2]) else folder
+                look = "look" if single else folder
+                yield member, None if about_whole_incident(member.rpartition("/")[2]) else look
         for name in files:
             count += 1
             if self._over_count(count):
                 return
-            alone = not folders and not about_whole_incident(name)
+            alone = single and not about_whole_incident(name)
             yield name, "look" if alone else None
 
     def take(self, member: str, look: Optional[str]) -> None:

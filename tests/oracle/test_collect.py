@@ -234,8 +234,7 @@ def test_full_disk_leaves_a_readable_part(tmp_path: Path) -> None:
 
 def test_the_line_for_the_open_shell_works_in_bash(tmp_path: Path, need: Callable[..., None]) -> None:
     need("bash")
-    home = {"HOME": str(tmp_path), "HISTFILE": str(tmp_path / "none"), "SUDO_USER": ""}
-    told = collect(tmp_path, "--quick", **home).stderr
+    told = collect(tmp_path, "--quick", HOME=str(tmp_path), HISTFILE=str(tmp_path / "none"), SUDO_USER="").stderr
     if "kill commands: absent" not in told:
         pytest.skip("somebody's history on this machine has a kill command: the hint is not needed")
     line = "history | gpudiag collect --history -"
@@ -243,7 +242,7 @@ def test_the_line_for_the_open_shell_works_in_bash(tmp_path: Path, need: Callabl
     (tmp_path / "x.tgz").unlink()
     typed = line.replace("gpudiag collect", f"{sys.executable} -m gpudiag.collect") + f" --quick -o {tmp_path}/x.tgz"
     script = f"set -o history; history -s \"pkill -9 -f 'vllm serve'\"; {typed}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **home}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "SUDO_USER": ""}
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
     assert "history |" not in done.stderr

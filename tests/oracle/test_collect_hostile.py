@@ -151,16 +151,19 @@ def test_without_sys_and_with_a_home_that_cannot_be_written(
 
 
 def test_folder_that_cannot_be_written_is_not_insisted_on(folder: Path, in_mounts: Callable[[str], list[str]]) -> None:
-    script = "mkdir here; mount -t tmpfs -o ro none here; cd here; mount -t tmpfs none /tmp"
+    # A checkout below /tmp would lose its Python under the new one.
+    script = (
+        "mkdir here new; mount -t tmpfs -o ro none here; mount -t tmpfs none new; cd here; export TMPDIR=$PWD/../new"
+    )
     done = subprocess.run(
-        [*in_mounts(script)[:-2], script + '; "$@"; ls /tmp >&2', "sh", *CALL, "--quick"],
+        [*in_mounts(script)[:-2], script + '; "$@"; ls "$TMPDIR" >&2', "sh", *CALL, "--quick"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": "/tmp"},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "gpudiag: wrote /tmp/gpudiag-" in done.stderr
+    assert "/new/gpudiag-" in done.stderr
     assert done.stderr.rstrip().endswith(".tgz")
 
 
