@@ -49,8 +49,8 @@ class Seen(NamedTuple):
 
     @property
     def kernel(self) -> bool:
-        """It is a kernel thread."""
-        return _KTHREADD in (self.pid, self.ppid)
+        """It is a kernel thread: in a PID namespace of its own, PID 2 and its children are processes like others."""
+        return _is_kernel(self.pid, self.ppid, self.state, memory=self.memory)
 
 
 def produce(machine: Machine, out: Out, told: Callable[[], tuple[Iterable[int], Iterable[int]]]) -> None:
@@ -179,9 +179,13 @@ def _identity(folder: str, pid: int) -> object:
         return False
     numbers = [int(fields[position]) for position in (_PPID, _PGRP, _SESSION)]
     memory = fields[_VSIZE] != "0"
-    kernel = _KTHREADD in (pid, numbers[0])
+    kernel = _is_kernel(pid, numbers[0], fields[_STATE], memory=memory)
     devices, denied = ({}, False) if kernel else _devices(base, dead=fields[_STATE] == "Z")
     return [fields[_STATE][:1], *numbers, _cgroup(_text(f"{base}/cgroup")), memory, devices, denied]
+
+
+def _is_kernel(pid: int, ppid: int, state: str, *, memory: bool) -> bool:
+    return _KTHREADD in (pid, ppid) and not memory and state[:1] != "Z"
 
 
 def _cgroup(text: str) -> str:

@@ -102,7 +102,7 @@ def process(at: Place, pid: int, cited: Citation, texts: Mapping[str, str], task
         start_ticks=stat.start_ticks if stat else None,
         comm=comm,
         cmdline=None if cmdline is None else joined_cmdline(cmdline),
-        kernel_thread=_kernel_thread(pid, ppid, status.get("Kthread")),
+        kernel_thread=_kernel_thread(pid, ppid, status.get("Kthread"), cmdline),
         rss_shmem_kib=_number((status.get("RssShmem") or "").partition(" ")[0]),
         sig_pending=_either(_mask(status.get("SigPnd")), _mask(status.get("ShdPnd"))),
         sig_blocked=_mask(status.get("SigBlk")),
@@ -116,9 +116,12 @@ def process(at: Place, pid: int, cited: Citation, texts: Mapping[str, str], task
     )
 
 
-def _kernel_thread(pid: int, ppid: int | None, flag: str | None) -> bool | None:
+def _kernel_thread(pid: int, ppid: int | None, flag: str | None, cmdline: str | None) -> bool | None:
+    """Older kernels have no flag for it; in a PID namespace, PID 2 and its children are processes like others."""
     if flag in ("0", "1"):
         return flag == "1"
+    if cmdline:
+        return False
     return None if ppid is None else KTHREADD in (pid, ppid)
 
 

@@ -300,7 +300,7 @@ class _Reader:
             comm_cut=bool(comm and comm.cut and not empty),
             cmdline="" if empty else args.text if args else None,
             cmdline_cut=bool(args and args.cut and not empty),
-            kernel_thread=None if ppid is None and pid != KTHREADD else KTHREADD in (pid, ppid),
+            kernel_thread=_kernel_thread(pid, ppid, name, args, empty=empty),
             sig_pending=_mask(fields.get("PENDING")),
             sig_blocked=_mask(fields.get("BLOCKED")),
             sig_ignored=_mask(fields.get("IGNORED")),
@@ -315,6 +315,15 @@ class _Text:
 
     text: str
     cut: bool
+
+
+def _kernel_thread(pid: int, ppid: int | None, name: str | None, args: _Text | None, *, empty: bool) -> bool | None:
+    """In a PID namespace of its own, PID 2 and its children are processes like others: they have a command line."""
+    if KTHREADD not in (pid, ppid):
+        return None if ppid is None else False
+    if args is not None:
+        return empty
+    return name == "kthreadd" if pid == KTHREADD and name is not None else True
 
 
 def _fields_of(columns: Sequence[str], line: str) -> tuple[dict[str, str] | None, str]:

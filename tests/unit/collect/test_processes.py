@@ -37,8 +37,8 @@ def pids(found: dict[str, Any]) -> set[int]:
 def tree(tmp_path: Path) -> ProcTree:
     tree = ProcTree(tmp_path)
     tree.add(1, 0)
-    tree.add(2, 0)
-    tree.add(30, 2, state="D")
+    tree.add(2, 0, kernel=True)
+    tree.add(30, 2, state="D", kernel=True)
     return tree
 
 
@@ -120,6 +120,13 @@ def test_dead_and_hanging_processes_are_of_interest_and_kernel_threads_are_not(t
     tree.add(11, state="Z")
     tree.add(12, state="D")
     assert pids(scan(tree.root)) == {1, 11, 12}
+
+
+def test_pid_2_of_a_container_is_a_process_like_others(tree: ProcTree) -> None:
+    (tree.root / "2" / "stat").write_text("2 (vllm) S 1 2 2 " + "0 " * 15 + "50 4096 0\n")
+    tree.add(40, 2, fds={3: "/dev/nvidia0"})
+    found = scan(tree.root)
+    assert pids(found) == {1, 2, 40}
 
 
 def test_process_that_vanishes_is_no_failure(tree: ProcTree) -> None:

@@ -136,3 +136,13 @@ def test_ps_and_proc_tell_the_same(name: str) -> None:
         assert ps.comm is not None
         assert proc.comm.startswith(ps.comm) if ps.comm_cut else ps.comm == proc.comm
     assert compared > 3
+
+
+def test_in_a_namespace_of_its_own_pid_2_is_a_process_like_others() -> None:
+    text = (
+        "    PID    PPID STAT COMMAND\n"
+        "      1       0 Ss   bash\n"
+        "      2       1 Sl   python3 -m vllm.entrypoints.openai.api_server\n"
+        "     18       2 Sl   VLLM::EngineCore\n"
+    )
+    assert {row.pid: row.kernel_thread for row in rows(text, None).values()} == {1: False, 2: False, 18: False}
