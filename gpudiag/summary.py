@@ -78,7 +78,10 @@ def _held(incident: Incident, plan: Plan) -> str:
         pids = pid_ranges([entry.pid for entry in plan.kill])
         frees = sum(entry.frees_mib or 0 for entry in plan.kill)
         one = len(plan.kill) == 1
+        heirs = {life.pid for item in incident.inherited for life in item.heirs}
         listed = f"{pids} {'is' if one else 'are'} listed as holding the {size(total)} on {on}"
+        if heirs.issuperset(entry.pid for entry in plan.kill):
+            listed = f"{pids} still {'has' if one else 'have'} the device files of a dead process open"
         holds = f"{pids} {'holds' if one else 'hold'} {size(frees)}" if frees else listed
         stop = f"First stop the {first}, then kill" if first else "Kill"
         return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
@@ -87,8 +90,15 @@ def _held(incident: Incident, plan: Plan) -> str:
     waits = [entry.because for entry in plan.then if entry.kind == "wait"]
     if waits:
         return f"{size(total)} on {on}: {'; '.join(waits)}. Wait and look again."
-    if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
-        return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
+    entries = [entry for ledger in incident.ledgers.values() for entry in ledger.entries]
+    living = sum(entry.mib for entry in entries if entry.life is not None)
+    nobodys = sum(entry.mib for entry in entries if entry.kind == "unattributed")
+    if living and nobodys < living:
+        return f"{size(living)} on {on} are held by living processes; nothing shows which of them were to be stopped."
+    if living:
+        return (
+            f"{size(nobodys)} on {on} are held by nobody that the evidence names, {size(living)} by living processes."
+        )
     if all(ledger.list_seen for ledger in incident.ledgers.values()):
         return f"{size(total)} on {on} are still held, and no process list names who holds them."
     return f"{size(total)} on {on} are still held, and no list of the holders was taken: no PID can be named yet."

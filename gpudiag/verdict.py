@@ -57,6 +57,8 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     scope = scope_of(incident, matches)
     rows = {str(row["process"]): row for row in holders}
     explained = any(explains_held(match) for match in matches if match.rule_id[3] in "15")
+    # Heirs of somebody whom the driver lists no more have no size of their own, and hold what nobody else does.
+    explained = explained or any(item.proven and item.heirs for item in incident.inherited)
     gpu_outcomes = {
         gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
         for gpu in incident.gpus.gpus

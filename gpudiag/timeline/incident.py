@@ -91,10 +91,13 @@ class Incident:
         ]
 
     def is_monitor(self, life: Life) -> bool:
-        """It has devices open in the newest look, maps none and holds nothing: a client of NVML that only looks."""
+        """It has devices open in the newest look, maps none and holds nothing: a client of NVML that only looks.
+
+        Such a client has the control device open; who asked for a GPU's own device only does not learn that.
+        """
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
-        return seen is not None and bool(seen.open) and not seen.mapped and not seen.bookings
+        return seen is not None and "/dev/nvidiactl" in (seen.open or ()) and not seen.mapped and not seen.bookings
 
     def family_of(self, life: Life) -> Family | None:
         """The family a process belongs to, if it is of interest at all."""
@@ -131,11 +134,15 @@ class Incident:
         own = [action for action in self.actions if action.host == host]
         return own[-1] if own else None
 
+    def was_without_effect(self, action: ActionView) -> bool:
+        """It reached nobody, or was refused."""
+        return changed_nothing(action, self.census)
+
     def last_effect(self, host: str) -> ActionView | None:
         """The last command on a host that may have changed anything."""
         if host not in self._effects:
             own = [action for action in self.actions if action.host == host]
-            found = (action for action in reversed(own) if not changed_nothing(action, self.census))
+            found = (action for action in reversed(own) if not self.was_without_effect(action))
             self._effects[host] = next(found, None)
         return self._effects[host]
 
@@ -175,9 +182,9 @@ class Incident:
         if booked:
             figures = [mib for mib in booked.values() if mib is not None]
             return sum(figures) if figures else None
-        share = self.inherited_share(life)
-        if share is not None:
-            return share
+        heir = self.inherits_from(life)
+        if heir is not None:
+            return self.inherited_share(life) if self.booked_now(heir.dead) else None
         return 0.0 if self.list_seen(life.host) or self._has_no_device(life) or self._is_plain_zombie(life) else None
 
     def _is_plain_zombie(self, life: Life) -> bool:

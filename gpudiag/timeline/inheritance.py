@@ -7,10 +7,11 @@ captures/h200/forked-child-holds.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gpudiag.timeline.kinship import Kinship
-from gpudiag.timeline.lives import Census, Life, Sighting
+from gpudiag.timeline.lives import Census, Key, Life, Sighting
 from gpudiag.timeline.order import Look
 
 
@@ -26,20 +27,45 @@ class Inheritance:
 
 
 def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
-    """All dead processes that the driver still books memory on, each with its heirs (there may be none)."""
-    dead = [life for life in census.lives if _booked(life, look) and census.present(life, look) is False]
-    if not dead:
-        return []
-    possible = [life for life in census.lives if _keeps_devices(life, look, census, kinship)]
+    """All dead processes that the driver still books memory on, each with its heirs (there may be none).
+
+    Some drivers forget the dead at once and list nobody: then those count that an earlier look shows as the parents of
+    somebody who has the devices open.
+    """
+    here = [life for life in census.lives if life.host == look.host]
+    booked = [life for life in here if _booked(life, look)]
+    dead = [life for life in booked if census.present(life, look) is False]
+    possible = [life for life in here if _keeps_devices(life, look, census, kinship)]
+    if not booked:
+        return _of_the_forgotten(possible, census, kinship, look)
+    # A process with a context is in the list as long as it lives: where it has none of those, nobody else forked them.
+    only_the_dead = len(dead) == len(booked)
     found: list[Inheritance] = []
     for life in dead:
         children = tuple(heir for heir in possible if kinship.parent(heir) is life)
         if children:
             found.append(Inheritance(look, life, children, True))
-        else:
-            orphans = [heir for heir in possible if _may_descend(heir, life, census, kinship, look)]
-            found.append(Inheritance(look, life, _one_group(orphans, life), False))
+            continue
+        orphans = [
+            heir for heir in possible if _may_descend(heir, life, census, kinship, look, only_the_dead=only_the_dead)
+        ]
+        found.append(Inheritance(look, life, _one_group(orphans, life), False))
     return found
+
+
+def _of_the_forgotten(possible: list[Life], census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
+    children: dict[Key, list[Life]] = {}
+    parents: dict[Key, Life] = {}
+    for life in possible:
+        parent = kinship.parent(life)
+        # A fork that did not exec has its parent's command line.
+        if parent is None or parent.cmdline != life.cmdline or census.present(parent, look) is not False:
+            continue
+        if kinship.is_guessed(life):
+            continue
+        children.setdefault(parent.key, []).append(life)
+        parents[parent.key] = parent
+    return [Inheritance(look, parents[key], tuple(heirs), True) for key, heirs in children.items()]
 
 
 def _booked(life: Life, look: Look) -> bool:
@@ -52,9 +78,10 @@ def _keeps_devices(life: Life, look: Look, census: Census, kinship: Kinship) -> 
     seen = life.sightings.get(look.id)
     if seen is None or seen.bookings or kinship.is_observer(life) or life.pid == 1:
         return False
-    if not _uses_cuda(seen) or census.alive(life, look) is not True:
-        return False
     above = kinship.parent(life)
+    forked = above is not None and census.present(above, look) is False and above.cmdline == life.cmdline
+    if not (_uses_cuda(seen) or (forked and _has_a_gpu_open(seen))) or census.alive(life, look) is not True:
+        return False
     while above is not None:
         if _booked(above, look) and census.alive(above, look) is True:
             return False
@@ -67,16 +94,24 @@ def _uses_cuda(seen: Sighting) -> bool:
     return bool(seen.mapped) and "/dev/nvidia-uvm" in (seen.open or frozenset())
 
 
-def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look: Look) -> bool:
-    """No look shows the descent: the heir must have lost its parent, lead no group, be younger and of one user."""
+def _has_a_gpu_open(seen: Sighting) -> bool:
+    """Of a child of the dead that is enough: one who only asked for ``/dev/nvidia0`` learns nothing of the others."""
+    return any(re.fullmatch(r"/dev/nvidia[0-9]{1,3}", device) for device in seen.open or ())
+
+
+def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look: Look, *, only_the_dead: bool) -> bool:
+    """No look shows the descent: the heir must have lost its parent, lead no group, be younger and of one user.
+
+    Where nothing is known of groups, nobody else may be there that could have forked it.
+    """
     group = heir.integer("pgid")
-    if group is None or group == heir.pid:
+    if (group is None and not only_the_dead) or group == heir.pid:
         return False  # a fork stays in its parent's group; the leader of its own is a job of its own
     parent = kinship.parent(heir)
     if parent is not None and parent.pid != 1 and census.alive(parent, look) is not False:
         return False
     known = dead.integer("pgid")
-    if known is not None and known != group:
+    if known is not None and group is not None and known != group:
         return False
     if heir.start_ns is not None and dead.start_ns is not None and heir.start_ns < dead.start_ns - dead.start_error_ns:
         return False

@@ -123,7 +123,11 @@ class ProcTree:
     ) -> Path:
         """A process; ``threads``: further threads with descriptors of their own."""
         folder = self.root / str(pid)
-        stat = f"{pid} (a (b) c) {state} {ppid} {pgid} {sid} " + "0 " * 15 + f"50 {0 if state == 'Z' or kernel else 4096} 0\n"
+        stat = (
+            f"{pid} (a (b) c) {state} {ppid} {pgid} {sid} "
+            + "0 " * 15
+            + f"50 {0 if state == 'Z' or kernel else 4096} 0\n"
+        )
         (folder / "fd").mkdir(parents=True)
         (folder / "stat").write_text(stat)
         (folder / "comm").write_text("python3\n")
