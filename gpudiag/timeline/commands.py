@@ -14,7 +14,7 @@ from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life, Sighting, started_comm
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
@@ -90,11 +90,16 @@ def replay_actions(
     series: Sequence[Booking],
     traces: Mapping[str, Trace],
     listed: frozenset[str],
+    adopted: Mapping[Key, Life] | None = None,
 ) -> list[ActionView]:
-    """Replay all commands in time order. ``listed``: looks that have a compute-process list."""
+    """Replay all commands in time order.
+
+    ``listed``: looks that have a compute-process list. ``adopted``: processes that no look before a command shows, with
+    the server that must have started them before it died.
+    """
     placed = sorted(((slot_of(a, census.looks), a.time_ns or 0, n) for n, a in enumerate(actions)))
     return [
-        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed)
+        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed, adopted or {})
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
 
@@ -108,6 +113,7 @@ def _view(
     series: Sequence[Booking],
     traces: Mapping[str, Trace],
     listed: frozenset[str],
+    adopted: Mapping[Key, Life],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -119,7 +125,7 @@ def _view(
     )
     known = {look.host for look in census.looks}
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
-    world, base = _world(action, host, slot, census, series, listed)
+    world, base = _world(action, host, slot, census, series, listed, adopted)
     trace = traces.get(host)
     dead_shell = _traced_shell(trace, action) if trace is not None else None
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
@@ -160,6 +166,7 @@ def _world(
     census: Census,
     series: Sequence[Booking],
     listed: frozenset[str],
+    adopted: Mapping[Key, Life],
 ) -> tuple[World, Look | None]:
     """The processes that were there: those of the look before, and of a later look those that were old enough."""
     earlier = [look for look in _peopled(census, host) if look.position < slot]
@@ -176,7 +183,7 @@ def _world(
             opened = seen.open if seen.open is not None or not seen.bookings else CUDA_DEVICES
             if opened is not None:
                 devices[life.pid] = opened
-        elif not everybody and _was_there(life, action, census, slot):
+        elif not everybody and (_was_there(life, action, census, slot) or _starter_was_seen(life, adopted, slot)):
             later = next(iter(life.sightings.values()))
             candidates.append(_candidate(life, later, False))
     world = World(
@@ -198,6 +205,12 @@ def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> b
     if life.local_start_s is not None and action.local_s is not None:
         return life.local_start_s - LOCAL_ERROR_S <= action.local_s
     return not any(look.position < slot for look in _peopled(census, life.host))
+
+
+def _starter_was_seen(life: Life, adopted: Mapping[Key, Life], slot: float) -> bool:
+    """The server that must have started it was seen before the command, and did not outlive it."""
+    server = adopted.get(life.key)
+    return server is not None and any(seen.look.position < slot for seen in server.sightings.values())
 
 
 def _peopled(census: Census, host: str) -> list[Look]:

@@ -287,7 +287,10 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
-    adopt_strays(census, kinship, actions, hit)
+    adopted = adopt_strays(census, kinship, actions, hit)
+    if adopted:  # their server was there before the commands, and so were they
+        actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, adopted)
+        hit = [life for life in census.lives if _hit_by_any(life, actions)]
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = find_families(census, kinship, seeds, hit, heirs, book, log_roles)

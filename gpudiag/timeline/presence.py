@@ -30,11 +30,19 @@ def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | Non
     newer = _by_local_clock(action, life)
     if newer is not None:
         return not newer
+    if _server_was_there(incident, action, life):
+        return True
     later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
     base = action.world_look
     if later_reader is None or (base is not None and incident.census.shows_processes(base)):
         return None  # an earlier look does not have it: it may be new
     return _too_old_to_be_new(action, later_reader.look.position)
+
+
+def _server_was_there(incident: Incident, action: ActionView, life: Life) -> bool:
+    """The killed server to which only start times tie it was seen before the command: it began while that lived."""
+    server = incident.kinship.parent(life) if incident.kinship.is_guessed(life) else None
+    return server is not None and any(seen.look.position < action.slot for seen in server.sightings.values())
 
 
 def _by_local_clock(action: ActionView, life: Life) -> bool | None:

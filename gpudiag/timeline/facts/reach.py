@@ -82,7 +82,8 @@ def _row(
         "delivered_proven": proven,
         "died": _died(incident, action, life),
         "other_family": life.key not in aimed if aimed else None,
-        "wanted": _wanted(incident, family, life, aimed),
+        "wanted": _wanted(incident, action, family, life, aimed),
+        "device_tie": device_tie(family, life),
         "missed_mib": incident.holds_now(life),
         "cites": incident.citations.add_all([action.action.cited, *proof, *life.citations()[:2]]),
     }
@@ -211,11 +212,34 @@ def _died(incident: Incident, action: ActionView, life: Life) -> bool | None:
     return None if alive is None else not alive
 
 
-def _wanted(incident: Incident, family: Family, life: Life, aimed: frozenset[Key]) -> bool | None:
-    """Part of something that runs on and that the command was not meant for."""
+def _wanted(incident: Incident, action: ActionView, family: Family, life: Life, aimed: frozenset[Key]) -> bool | None:
+    """Part of something that the command was not meant for, and that runs on or ran until the command."""
     if not aimed:
         return None
-    return life.key not in aimed and family.root is not None and incident.alive(family.root) is True
+    if life.key in aimed:
+        return False
+    if family.root is not None and incident.alive(family.root) is True:
+        return True
+    return _ran_until(action, life) and not any(device_tie(family, member) for member in family.members)
+
+
+def _ran_until(action: ActionView, life: Life) -> bool:
+    """The look before the command shows it alive."""
+    base = action.world_look
+    seen = life.sightings.get(base.id) if base is not None else None
+    return seen is not None and seen.in_table and not seen.zombie
+
+
+def device_tie(family: Family, life: Life) -> bool | None:
+    """Something ties it to device memory: a booking, a mapped device, or what an engine calls its own.
+
+    A root that is called a server only because it has children is not tied: that is true of any launcher.
+    """
+    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+        return True
+    if family.engine is not None and family.role(life) is not None:
+        return True
+    return False if any(seen.open is not None and not seen.open for seen in life.sightings.values()) else None
 
 
 def _text_from(life: Life, against: str | None) -> str | None:

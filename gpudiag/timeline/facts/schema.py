@@ -91,7 +91,14 @@ REACH = Table(
         "delivered_proven": Column(FLAG, "a trace or a recorded state shows the delivery"),
         "died": Column(FLAG, "it is gone, or a zombie, in the newest look"),
         "other_family": Column(FLAG, "it is none of the processes that the command was aimed at"),
-        "wanted": Column(FLAG, "it belongs to a running server, job or session that the command was not meant for"),
+        "wanted": Column(
+            FLAG,
+            "it belongs to a server, job or session that the command was not meant for, and that runs on, or ran until "
+            "the command and has nothing to do with a GPU",
+        ),
+        "device_tie": Column(
+            FLAG, "a booking, a mapped device or an engine's own title or log ties it to device memory, in any look"
+        ),
         "missed_mib": Column(NUMBER, "holds_mib of the process, or what its family holds for the family's engine"),
     },
 )
