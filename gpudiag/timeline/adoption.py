@@ -24,7 +24,7 @@ def adopt_strays(
     adopted: dict[Key, Life] = {}
     callers = {action.host: action.caller for action in actions}
     for life in census.lives:
-        if not _is_stray(life, census, kinship):
+        if not _is_stray(life, kinship):
             continue
         fitting = [server for server in hit if server is not life and _may_have_started(server, life, census)]
         if len(fitting) != 1:
@@ -37,7 +37,7 @@ def adopt_strays(
     return adopted
 
 
-def _is_stray(life: Life, census: Census, kinship: Kinship) -> bool:
+def _is_stray(life: Life, kinship: Kinship) -> bool:
     """PID 1 is its only known parent, no look shows its group, and it holds device memory."""
     parents = {row.ppid for seen in life.sightings.values() for row in seen.rows if row.ppid is not None}
     if parents != {1} or life.integer("pgid") is not None or kinship.is_observer(life):

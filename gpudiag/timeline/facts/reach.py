@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudiag.model import Citation
+from gpudiag.shell.scopes import scopes
 from gpudiag.shell.selection import Verdict
 from gpudiag.timeline.aims import DEVICE_TOOLS
 from gpudiag.timeline.commands import ActionView, StepView
@@ -12,6 +13,7 @@ from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.orphans import is_orphan
 from gpudiag.timeline.presence import alive_then
 
 SIGNALS = {
@@ -84,6 +86,8 @@ def _row(
         "other_family": life.key not in aimed if aimed else None,
         "wanted": _wanted(incident, action, family, life, aimed),
         "device_tie": device_tie(family, life),
+        "scope": ", ".join(scopes(step.replay.step)) or None,
+        "orphaned": is_orphan(incident, family, life),
         "missed_mib": incident.holds_now(life),
         "cites": incident.citations.add_all([action.action.cited, *proof, *life.citations()[:2]]),
     }

@@ -99,6 +99,10 @@ REACH = Table(
         "device_tie": Column(
             FLAG, "a booking, a mapped device or an engine's own title or log ties it to device memory, in any look"
         ),
+        "scope": Column(
+            TEXT, "what the step covers by structure, in words: process group 1094, the children of 88120, session 7"
+        ),
+        "orphaned": Column(FLAG, "it lives and the server it belongs to does not (as in the table holder)"),
         "missed_mib": Column(NUMBER, "holds_mib of the process, or what its family holds for the family's engine"),
     },
 )
