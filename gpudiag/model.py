@@ -129,6 +129,15 @@ class PidProbe:
 
 
 @dataclass(frozen=True)
+class RefusedWord:
+    """``kill`` was given a word that is no PID, and said so."""
+
+    at: Place
+    word: str
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class GpuReading:
     """One figure of a GPU besides its memory, or what a tool prints where it has no figure."""
 

@@ -32,6 +32,7 @@ from gpudiag.model import (
     Pod,
     Process,
     Refusal,
+    RefusedWord,
     TraceEvent,
     Unit,
 )
@@ -89,6 +90,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         refusals=_of(found, Refusal),
         modules=_of(found, KernelModule),
         probes=_of(found, PidProbe),
+        refused_words=_of(found, RefusedWord),
         inquiries=_of(found, Inquiry),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )

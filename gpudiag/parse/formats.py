@@ -13,6 +13,7 @@ from gpudiag.parse import (
     inquiries,
     kill_commands,
     leftover,
+    list_words,
     log_scan,
     nvml_json,
     probes,
@@ -67,6 +68,7 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read += silence.kernel_log(exhibit)
     read += probes.rows(exhibit, pieces)
     read += inquiries.rows(exhibit, pieces)
+    read += list_words.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

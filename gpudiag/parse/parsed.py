@@ -31,6 +31,7 @@ from gpudiag.model import (
     Process,
     Recorder,
     Refusal,
+    RefusedWord,
     TraceEvent,
     Unit,
 )
@@ -61,6 +62,7 @@ Row = (
     | Refusal
     | KernelModule
     | PidProbe
+    | RefusedWord
     | Inquiry
 )
 
@@ -97,4 +99,5 @@ class Parsed:
     refusals: tuple[Refusal, ...] = ()
     modules: tuple[KernelModule, ...] = ()
     probes: tuple[PidProbe, ...] = ()
+    refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()

@@ -9,6 +9,7 @@ from gpudiag.shell.scopes import scopes
 from gpudiag.shell.selection import Verdict
 from gpudiag.timeline.aims import DEVICE_TOOLS
 from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.facts.mistaken import mistaken_words
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -47,6 +48,7 @@ def reach_rows(incident: Incident) -> Iterator[Row]:
                         yield row
             for pid in sorted(step.refused - known):
                 yield _unrecorded(incident, action, step, pid)
+    yield from mistaken_words(incident)
 
 
 def _row(

@@ -99,6 +99,9 @@ REACH = Table(
         "device_tie": Column(
             FLAG, "a booking, a mapped device or an engine's own title or log ties it to device memory, in any look"
         ),
+        "no_pid": Column(
+            TEXT, "a word that kill was given and refused because it is no PID; the row is about no process"
+        ),
         "scope": Column(
             TEXT, "what the step covers by structure, in words: process group 1094, the children of 88120, session 7"
         ),
