@@ -15,7 +15,7 @@ from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
-from gpudiag.timeline.order import SECOND, Look, slot_of
+from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
 
@@ -76,6 +76,21 @@ class ActionView:
     world_look: Look | None
     """The look that supplied the processes; ``None`` where only later looks exist."""
     world_pids: frozenset[int]
+    not_after_ns: int | None = None
+    """Start of the first look of the recorder to which the command was stated: it had been given by then."""
+
+    @property
+    def earliest_ns(self) -> int | None:
+        """When it was given, at the earliest."""
+        return None if self.action.time_ns is None else self.action.time_ns - self.action.time_error_ns
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When it was given, at the latest."""
+        if self.action.time_ns is None:
+            return self.not_after_ns
+        latest = self.action.time_ns + self.action.time_error_ns
+        return latest if self.not_after_ns is None else min(latest, self.not_after_ns)
 
     @property
     def duration_s(self) -> float | None:
@@ -136,11 +151,18 @@ def _view(
     view = ActionView(
         identity, action, host, slot, caller, result, steps, base, frozenset(c.pid for c in world.processes)
     )
+    view.not_after_ns = _first_look_ns(action, census, host)
     if trace is not None and trace.usable:
         _apply_trace(view, trace)
     _apply_messages(view)
     _apply_printed_status(view)
     return view
+
+
+def _first_look_ns(action: KillAction, census: Census, host: str) -> int | None:
+    if not told_to_recorder(action):
+        return None
+    return next((look.start_ns for look in census.looks if look.host == host), None)
 
 
 def _duration(action: KillAction) -> float | None:

@@ -81,6 +81,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "alive_before": alive_before(incident, life),
         "newer_than_actions": newer_than_actions(incident, life),
         "replaces_pid": replaced.pid if replaced is not None else None,
+        "same_command": _same_command(replaced, life) if replaced is not None else None,
         "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
         "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
         "inherits_from": heir.dead.pid if heir is not None else None,
@@ -197,6 +198,10 @@ def replaces(incident: Incident, life: Life) -> Life | None:
         if _same_job(incident, earlier, life):
             return earlier
     return None
+
+
+def _same_command(earlier: Life, later: Life) -> bool | None:
+    return earlier.cmdline == later.cmdline if earlier.cmdline and later.cmdline else None
 
 
 def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:

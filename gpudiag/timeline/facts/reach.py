@@ -13,7 +13,8 @@ from gpudiag.timeline.facts.mistaken import mistaken_words
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.lives import SIGKILL_BIT, Key, Life
+from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import is_orphan
 from gpudiag.timeline.presence import alive_then
 
@@ -30,6 +31,8 @@ SIGNALS = {
     19: "STOP",
 }
 KILL = 9
+START_UP_S = 60
+"""Within this time of its start a server may still be loading libraries and have no device open."""
 
 
 def reach_rows(incident: Incident) -> Iterator[Row]:
@@ -80,7 +83,8 @@ def _row(
         "permitted": False if life.pid in step.refused else (verdict.permitted if verdict is not None else None),
         "blind": verdict.blind if verdict is not None else None,
         "signal_fatal": fatal,
-        "device_open_then": device_open_then(action, step, life),
+        "device_open_then": device_open_then(incident, action, step, life),
+        "young_then": young_then(action, life),
         "list_from": step.replay.list_from,
         "delivered": delivered,
         "delivered_proven": proven,
@@ -167,8 +171,20 @@ def signal_fatal(signal: int | None, life: Life) -> bool | None:
     return None if caught else True
 
 
-def device_open_then(action: ActionView, step: StepView, life: Life) -> bool | None:
-    """It had a device file open when the step ran. A root's ``fuser`` that found nobody says so for everyone."""
+def young_then(action: ActionView, life: Life) -> bool | None:
+    """It had started at most ``START_UP_S`` before the command, at any of the times that the errors leave, or later."""
+    if life.start_ns is None or action.earliest_ns is None or action.latest_ns is None:
+        return None
+    if action.latest_ns - life.start_ns + life.start_error_ns <= START_UP_S * SECOND:
+        return True
+    return None if action.earliest_ns - life.start_ns - life.start_error_ns <= START_UP_S * SECOND else False
+
+
+def device_open_then(incident: Incident, action: ActionView, step: StepView, life: Life) -> bool | None:
+    """It had a device file open when the step ran.
+
+    A root's ``fuser`` that found nobody says so for everyone, and one that sends SIGKILL for everyone who lives on.
+    """
     base = action.world_look
     seen = life.sightings.get(base.id) if base is not None else None
     if seen is not None and seen.open:
@@ -179,7 +195,20 @@ def device_open_then(action: ActionView, step: StepView, life: Life) -> bool | N
         return True
     if seen is not None and seen.open is not None:
         return False
-    return None
+    return False if _spared_by_fuser(incident, action, step, life) else None
+
+
+def _spared_by_fuser(incident: Incident, action: ActionView, step: StepView, life: Life) -> bool:
+    """Root's ``fuser -k`` kills whoever has the files open; who lives on, and is not stuck in the kernel, had not."""
+    look = incident.newest(life.host)
+    seen = life.sightings.get(look.id) if look is not None else None
+    if seen is None or look is None or look.position < action.slot or incident.alive(life) is not True:
+        return False
+    ran = step.replay.tool == "fuser" and step.replay.signal == KILL and step.replay.ran is True
+    pending = seen.first("sig_pending")
+    state = seen.first("state")
+    stuck = state in (None, "D", "Z") or bool(isinstance(pending, int) and pending & SIGKILL_BIT)
+    return ran and not stuck and action.caller.is_root is True and step.replay.step.container is None
 
 
 def _found_nobody(step: StepView) -> bool:

@@ -86,6 +86,9 @@ REACH = Table(
         "blind": Column(FLAG, "the caller cannot see the process's descriptors (not root, other owner)"),
         "signal_fatal": Column(FLAG, "the signal's action is to end this process (not caught, ignored or blocked)"),
         "device_open_then": Column(FLAG, "it had a device file open or mapped when the step ran"),
+        "young_then": Column(
+            FLAG, "it had started less than a minute before the step, errors of both times included, or after it"
+        ),
         "list_from": Column(TEXT, "nvidia-smi, pgrep, ps … where the PIDs come from another program's output"),
         "delivered": Column(FLAG, "the signal reached it (trace, or selected, permitted and gone or dying after)"),
         "delivered_proven": Column(FLAG, "a trace or a recorded state shows the delivery"),
@@ -163,6 +166,7 @@ HOLDER = Table(
         "alive_before": Column(FLAG, "it existed before the first action"),
         "newer_than_actions": Column(FLAG, "it started after the last action"),
         "replaces_pid": Column(COUNT, "an earlier process of the same parent and command that died"),
+        "same_command": Column(FLAG, "both have the same command line; null where only their parent and size agree"),
         "launcher_pid": Column(COUNT, "the living parent that started both"),
         "launcher_name": Column(TEXT, "its name"),
         "inherits_from": Column(COUNT, "PID of the dead process whose device files it has open (forked, not exec'd)"),
