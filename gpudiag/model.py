@@ -129,6 +129,17 @@ class PidProbe:
 
 
 @dataclass(frozen=True)
+class PidFile:
+    """A PID file held this number when somebody printed it."""
+
+    at: Place
+    path: str
+    """As printed or as typed."""
+    pid: int
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class RefusedWord:
     """``kill`` was given a word that is no PID, and said so."""
 

@@ -16,6 +16,7 @@ from gpudiag.parse import (
     list_words,
     log_scan,
     nvml_json,
+    pid_files,
     probes,
     proc_json,
     server_log,
@@ -69,6 +70,7 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read += probes.rows(exhibit, pieces)
     read += inquiries.rows(exhibit, pieces)
     read += list_words.rows(exhibit, pieces)
+    read += pid_files.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

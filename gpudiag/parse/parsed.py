@@ -26,6 +26,7 @@ from gpudiag.model import (
     Listener,
     LogEvent,
     LogRole,
+    PidFile,
     PidProbe,
     Pod,
     Process,
@@ -62,6 +63,7 @@ Row = (
     | Refusal
     | KernelModule
     | PidProbe
+    | PidFile
     | RefusedWord
     | Inquiry
 )
@@ -99,5 +101,6 @@ class Parsed:
     refusals: tuple[Refusal, ...] = ()
     modules: tuple[KernelModule, ...] = ()
     probes: tuple[PidProbe, ...] = ()
+    pid_files: tuple[PidFile, ...] = ()
     refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class World:
     """PID to the device files it has open or mapped; a missing PID was not looked into, ``None``: nobody was."""
     compute_pids: frozenset[int] | None = None
     """PIDs that nvidia-smi's compute list shows; ``None`` if that was not recorded."""
+    printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
+    """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
 
 
 @dataclass(frozen=True)

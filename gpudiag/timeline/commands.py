@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from gpudiag.model import Booking, Citation, KillAction
+from gpudiag.model import Booking, Citation, KillAction, PidFile
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
+from gpudiag.timeline.pid_lists import pid_lists
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
 
@@ -106,17 +107,35 @@ def replay_actions(
     traces: Mapping[str, Trace],
     listed: frozenset[str],
     adopted: Mapping[Key, Life] | None = None,
+    files: Sequence[PidFile] = (),
 ) -> list[ActionView]:
     """Replay all commands in time order.
 
     ``listed``: looks that have a compute-process list. ``adopted``: processes that no look before a command shows, with
-    the server that must have started them before it died.
+    the server that must have started them before it died. ``files``: what PID files held.
     """
+    positions = {look.id: look.position for look in census.looks}
     placed = sorted(((slot_of(a, census.looks), a.time_ns or 0, n) for n, a in enumerate(actions)))
     return [
-        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed, adopted or {})
+        _view(
+            f"A{number}",
+            actions[n],
+            slot,
+            census,
+            views,
+            series,
+            traces,
+            listed,
+            adopted or {},
+            _before(files, slot, positions),
+        )
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
+
+
+def _before(files: Sequence[PidFile], slot: float, positions: Mapping[str, int]) -> list[PidFile]:
+    """What was printed of PID files in looks before the command."""
+    return [file for file in files if positions.get(file.at.look or "", -1) < slot]
 
 
 def _view(
@@ -129,6 +148,7 @@ def _view(
     traces: Mapping[str, Trace],
     listed: frozenset[str],
     adopted: Mapping[Key, Life],
+    files: Sequence[PidFile],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -140,7 +160,7 @@ def _view(
     )
     known = {look.host for look in census.looks}
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
-    world, base = _world(action, host, slot, census, series, listed, adopted)
+    world, base = _world(action, host, slot, census, series, listed, adopted, files)
     trace = traces.get(host)
     dead_shell = _traced_shell(trace, action) if trace is not None else None
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
@@ -189,6 +209,7 @@ def _world(
     series: Sequence[Booking],
     listed: frozenset[str],
     adopted: Mapping[Key, Life],
+    files: Sequence[PidFile],
 ) -> tuple[World, Look | None]:
     """The processes that were there: those of the look before, and of a later look those that were old enough."""
     earlier = [look for look in _peopled(census, host) if look.position < slot]
@@ -213,6 +234,7 @@ def _world(
         complete=everybody,
         open_devices=devices or None,
         compute_pids=_compute_pids(action, base, series, listed, census),
+        printed_lists=pid_lists(action, [file for file in files if file.at.host == host]),
     )
     return world, base
 

@@ -284,12 +284,13 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
-    actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed)
+    series, files = series_bookings(parsed.bookings), parsed.pid_files
+    actions = replay_actions(dated, census, views, series, traces, listed, files=files)
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     adopted = adopt_strays(census, kinship, actions, hit)
     if adopted:  # their server was there before the commands, and so were they
-        actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, adopted)
+        actions = replay_actions(dated, census, views, series, traces, listed, adopted, files)
         hit = [life for life in census.lives if _hit_by_any(life, actions)]
     seeds = [life for life in census.lives if _of_interest(life, book, log_roles)] + hit
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]

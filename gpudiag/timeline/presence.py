@@ -92,6 +92,14 @@ def _may_start_something(step: StepView) -> bool:
         "wait",
         "date",
         "ls",
+        "rm",
+        "cat",
+        "mv",
+        "touch",
+        "mkdir",
+        "head",
+        "tail",
+        "grep",
     }
 
 
