@@ -129,6 +129,19 @@ class PidProbe:
 
 
 @dataclass(frozen=True)
+class Interrupt:
+    """Ctrl-C was typed while a command was in the foreground."""
+
+    at: Place
+    command: str
+    """The foreground job, as it was typed or as ``fg`` printed it."""
+    pids: Tuple[int, ...]
+    """What the job's own log calls its processes."""
+    user: Optional[str]
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class PidFile:
     """A PID file held this number when somebody printed it."""
 

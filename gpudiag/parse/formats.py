@@ -11,6 +11,7 @@ from gpudiag.model import Damage
 from gpudiag.parse import (
     host_facts,
     inquiries,
+    interrupts,
     kill_commands,
     leftover,
     list_words,
@@ -69,6 +70,7 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read += silence.kernel_log(exhibit)
     read += probes.rows(exhibit, pieces)
     read += inquiries.rows(exhibit, pieces)
+    read += interrupts.rows(exhibit, pieces)
     read += list_words.rows(exhibit, pieces)
     read += pid_files.rows(exhibit, pieces)
     yield from read

@@ -18,6 +18,7 @@ from gpudiag.model import (
     Handle,
     HostFact,
     Inquiry,
+    Interrupt,
     Job,
     KernelEvent,
     KernelModule,
@@ -64,6 +65,7 @@ Row = (
     | KernelModule
     | PidProbe
     | PidFile
+    | Interrupt
     | RefusedWord
     | Inquiry
 )
@@ -101,6 +103,7 @@ class Parsed:
     refusals: tuple[Refusal, ...] = ()
     modules: tuple[KernelModule, ...] = ()
     probes: tuple[PidProbe, ...] = ()
+    interrupts: tuple[Interrupt, ...] = ()
     pid_files: tuple[PidFile, ...] = ()
     refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()

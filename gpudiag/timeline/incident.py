@@ -16,6 +16,7 @@ from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.inquiries import note_absent
+from gpudiag.timeline.interrupts import interrupt_actions
 from gpudiag.timeline.kinship import Kinship
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
@@ -284,6 +285,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(_is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
+    dated += interrupt_actions(parsed.interrupts, census)
     series, files = series_bookings(parsed.bookings), parsed.pid_files
     actions = replay_actions(dated, census, views, series, traces, listed, files=files)
     log_roles = {role.pid: role.role for role in parsed.roles}
