@@ -51,7 +51,7 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
     chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
     kill = tuple(_kill_entry(incident, c, order) for order, c in enumerate(chosen, 1))
     return Plan(
-        stop_first=tuple(entry for _, entry in stop),
+        stop_first=tuple(dict.fromkeys(entry for _, entry in stop)),
         kill=kill,
         keep=tuple(_keep(incident, verdict, {entry.pid for entry in kill} | stopped)),
         then=(*_then(incident, verdict, bool(kill or stop), rows), *rungs(incident, verdict, facts)),
@@ -264,6 +264,9 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
         if match.rule_id != "GPD205" or verdict.outcome != HELD:
             continue
         for row in match.rows:
+            if isinstance(row["unit"], str) and isinstance(row["pid"], int):
+                yield row["pid"], _stop_unit(row["unit"])
+                continue
             pid = row["launcher_pid"]
             if not isinstance(pid, int) or pid in done:
                 continue
@@ -274,6 +277,11 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
                 kind = "shell_loop" if is_shell(life) else "launcher"
                 command = kill_command(incident, life, "TERM")
                 yield pid, StopFirst(kind=kind, id=str(pid), command=command, run_in="host")
+
+
+def _stop_unit(unit: str) -> StopFirst:
+    """All processes of the unit end with it: they need no command of their own."""
+    return StopFirst(kind="systemd", id=unit, command=f"sudo systemctl stop -- {shlex.quote(unit)}", run_in="host")
 
 
 def _host_of(incident: Incident, row: Row) -> str:

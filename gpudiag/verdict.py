@@ -81,8 +81,21 @@ def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
     if incident.aims.lives:
         owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
         ours = {life.key for life in left if life.string("user") in owners or _of_target(incident, life)}
-        return incident.aims.lives | ours
+        return incident.aims.lives | ours | _successors(incident, matches)
     return frozenset(life.key for life in left) if len({life.string("user") for life in left}) == 1 else frozenset()
+
+
+def _successors(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
+    """What took the place of a process that was aimed at, whoever owns it."""
+    aimed = {(host, pid) for host, pid, *_ in incident.aims.lives}
+    found: set[Key] = set()
+    for match in matches:
+        for row in match.rows if match.rule_id == "GPD205" else ():
+            lives = [
+                life for f in incident.families for life in f.members if incident.process_id(life) == row["process"]
+            ]
+            found |= {life.key for life in lives if (life.host, row["replaces_pid"]) in aimed}
+    return frozenset(found)
 
 
 def _of_target(incident: Incident, life: Life) -> bool:

@@ -17,6 +17,7 @@ from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, orphan_is_shown, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
+from gpudiag.timeline.services import service_of
 
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
@@ -56,6 +57,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
     state = seen.first("state") if seen is not None else None
     replaced = replaces(incident, life)
     launcher = incident.kinship.parent(life)
+    service = service_of(incident, life)
     heir = incident.inherits_from(life)
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
@@ -80,7 +82,9 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "older_family": is_older(incident, family),
         "alive_before": alive_before(incident, life),
         "newer_than_actions": newer_than_actions(incident, life),
-        "replaces_pid": replaced.pid if replaced is not None else None,
+        "replaces_pid": replaced.pid if replaced is not None else service.killed_pid if service is not None else None,
+        "unit": service.unit if service is not None else None,
+        "unit_shown": service.shown if service is not None else None,
         "same_command": _same_command(replaced, life) if replaced is not None else None,
         "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
         "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
