@@ -88,14 +88,10 @@ def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
 def _successors(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
     """What took the place of a process that was aimed at, whoever owns it."""
     aimed = {(host, pid) for host, pid, *_ in incident.aims.lives}
-    found: set[Key] = set()
-    for match in matches:
-        for row in match.rows if match.rule_id == "GPD205" else ():
-            lives = [
-                life for f in incident.families for life in f.members if incident.process_id(life) == row["process"]
-            ]
-            found |= {life.key for life in lives if (life.host, row["replaces_pid"]) in aimed}
-    return frozenset(found)
+    rows = {str(row["process"]): row for match in matches if match.rule_id == "GPD205" for row in match.rows}
+    lives = [life for f in incident.families for life in f.members if incident.process_id(life) in rows] if rows else []
+    took = {life.key: rows[incident.process_id(life) or ""]["replaces_pid"] for life in lives}
+    return frozenset(life.key for life in lives if (life.host, took[life.key]) in aimed)
 
 
 def _of_target(incident: Incident, life: Life) -> bool:

@@ -167,9 +167,7 @@ HOLDER = Table(
         "newer_than_actions": Column(FLAG, "it started after the last action"),
         "replaces_pid": Column(COUNT, "an earlier process of the same parent and command that died"),
         "same_command": Column(FLAG, "both have the same command line; null where only their parent and size agree"),
-        "unit": Column(
-            TEXT, "the systemd unit with Restart= that brought it back after a command ended its main process"
-        ),
+        "unit": Column(TEXT, "the systemd unit with Restart= that came back after a command ended its main process"),
         "unit_shown": Column(FLAG, "an earlier look names the ended PID as the unit's; false: the time ties the two"),
         "launcher_pid": Column(COUNT, "the living parent that started both"),
         "launcher_name": Column(TEXT, "its name"),
