@@ -260,6 +260,7 @@ def rfc3339(time_ns: int | None) -> str | None:
 def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
     """What brings the memory back is stopped before anything is killed."""
     done: set[int] = set()
+    yield from _batch_jobs(verdict)
     for match in verdict.findings:
         if match.rule_id != "GPD205" or verdict.outcome != HELD:
             continue
@@ -277,6 +278,15 @@ def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, Sto
                 kind = "shell_loop" if is_shell(life) else "launcher"
                 command = kill_command(incident, life, "TERM")
                 yield pid, StopFirst(kind=kind, id=str(pid), command=command, run_in="host")
+
+
+def _batch_jobs(verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
+    """The job whose client was hit is ended by its own batch system, which reaches every node of it."""
+    rows = [row for match in verdict.findings if match.rule_id == "GPD110" for row in match.rows]
+    jobs = {str(row["job"]): row for row in rows if row["tie"] == "job" and isinstance(row["pid"], int)}
+    for job, row in jobs.items():
+        command = f"scancel --signal=TERM {shlex.quote(job)}"
+        yield int(str(row["pid"])), StopFirst(kind="slurm", id=job, command=command, run_in="host")
 
 
 def _stop_unit(unit: str) -> StopFirst:

@@ -302,6 +302,25 @@ REUSE = Table(
     },
 )
 
+ELSEWHERE = Table(
+    "one step that reached a client, or a number, and one holder of memory on another host or in another namespace",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "given_on": Column(TEXT, "host where the command took effect"),
+        "holder_on": Column(TEXT, "host of the holder"),
+        "client_pid": Column(COUNT, "the client that the step reached"),
+        "client_name": Column(TEXT, "srun, ssh …"),
+        "client_alive": Column(FLAG, "it is alive in the newest look at its host"),
+        "tie": Column(
+            TEXT,
+            "job: client and holder are of one batch job; host: the client names the holder's host; number: the PID "
+            "stands in a command that was run in another PID namespace",
+        ),
+        "job": Column(TEXT, "the batch job that the client names"),
+    },
+)
+
 RELEASE = Table(
     "one family × one GPU on which it held memory in an earlier look",
     COMMON
@@ -342,5 +361,6 @@ TABLES: dict[str, Table] = {
     "host": HOST,
     "order": ORDER,
     "reuse": REUSE,
+    "elsewhere": ELSEWHERE,
     "gap": GAP,
 }
