@@ -55,7 +55,6 @@ CAUSES = frozenset(
         "sighup-closed-shell",
         "slurm-epilog-idx",
         "smg-oom-names-holder",
-        "suspend-xid13-container",
         "t4-gsp-256mb",
         "term-hit-srun-client",
         "titanx-384-thin",
