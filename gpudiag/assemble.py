@@ -314,7 +314,7 @@ def _action(incident: Incident, action: ActionView, reach: Sequence[Row], carrie
 def _step(
     incident: Incident, action: ActionView, step: StepView, reach: Sequence[Row], carriers: Sequence[Row]
 ) -> c.ActionStep:
-    rows = [row for row in reach if row["step"] == step.id]
+    rows = [row for row in reach if row["step"] == step.id and row["pid"] is not None]
     hit = sorted({_pid(r) for r in rows if r["selected"] and r["permitted"] is not False and r["ran"] is not False})
     shells = [
         r for r in carriers if r["step"] == step.id and r["matches"] and not r["execs"] and r["death_seen"] is not False

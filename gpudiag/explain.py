@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -116,6 +117,11 @@ def with_stated(parsed: Parsed, stated: Sequence[StatedKill]) -> Parsed:
     return replace(parsed, actions=(*parsed.actions, *added))
 
 
+def _error_ns(at: str) -> int:
+    """A time that is stated to the second was read off a clock; one to the minute may be off by that."""
+    return (2 if re.search(r"\d:\d\d:\d\d", at) else 60) * SECOND
+
+
 def _stated_action(kill: StatedKill, host: str, after_look: str | None) -> KillAction:
     time_ns = None
     if kill.at is not None:
@@ -129,7 +135,7 @@ def _stated_action(kill: StatedKill, host: str, after_look: str | None) -> KillA
         how="prompt",
         time_ns=time_ns,
         end_ns=time_ns,
-        time_error_ns=60 * SECOND,
+        time_error_ns=_error_ns(kill.at) if kill.at is not None else 0,
         after_look=after_look,
         user=None,
         exit_code=None,

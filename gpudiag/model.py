@@ -129,6 +129,39 @@ class PidProbe:
 
 
 @dataclass(frozen=True)
+class Interrupt:
+    """Ctrl-C was typed while a command was in the foreground."""
+
+    at: Place
+    command: str
+    """The foreground job, as it was typed or as ``fg`` printed it."""
+    pids: Tuple[int, ...]
+    """What the job's own log calls its processes."""
+    user: Optional[str]
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class PidFile:
+    """A PID file held this number when somebody printed it."""
+
+    at: Place
+    path: str
+    """As printed or as typed."""
+    pid: int
+    cited: Citation
+
+
+@dataclass(frozen=True)
+class RefusedWord:
+    """``kill`` was given a word that is no PID, and said so."""
+
+    at: Place
+    word: str
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class GpuReading:
     """One figure of a GPU besides its memory, or what a tool prints where it has no figure."""
 

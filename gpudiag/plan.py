@@ -272,10 +272,14 @@ def rfc3339(time_ns: int | None) -> str | None:
 def _stop_first(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
     """What brings the memory back is stopped before anything is killed."""
     done: set[int] = set()
+    yield from _batch_jobs(verdict)
     for match in verdict.findings:
         if match.rule_id != "GPD205" or verdict.outcome != HELD:
             continue
         for row in match.rows:
+            if isinstance(row["unit"], str) and isinstance(row["pid"], int):
+                yield row["pid"], _stop_unit(row["unit"])
+                continue
             stop = _stop_what_restarts(incident, row)
             if stop is not None and stop[0] not in done:
                 done.add(stop[0])
@@ -323,6 +327,20 @@ def _stop_supervised(incident: Incident, watched: Supervision) -> tuple[int, Sto
     target = watched.child if own is not None else watched.parent
     command = own if own is not None else kill_command(incident, watched.parent, "TERM")
     return target.pid, StopFirst(kind=watched.law.kind, id=str(target.pid), command=command, run_in="host")
+
+
+def _batch_jobs(verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
+    """The job whose client was hit is ended by its own batch system, which reaches every node of it."""
+    rows = [row for match in verdict.findings if match.rule_id == "GPD110" for row in match.rows]
+    jobs = {str(row["job"]): row for row in rows if row["tie"] == "job" and isinstance(row["pid"], int)}
+    for job, row in jobs.items():
+        command = f"scancel --signal=TERM {shlex.quote(job)}"
+        yield int(str(row["pid"])), StopFirst(kind="slurm", id=job, command=command, run_in="host")
+
+
+def _stop_unit(unit: str) -> StopFirst:
+    """All processes of the unit end with it: they need no command of their own."""
+    return StopFirst(kind="systemd", id=unit, command=f"sudo systemctl stop -- {shlex.quote(unit)}", run_in="host")
 
 
 def _host_of(incident: Incident, row: Row) -> str:

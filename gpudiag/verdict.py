@@ -87,8 +87,17 @@ def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
     if incident.aims.lives:
         owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
         ours = {life.key for life in left if life.string("user") in owners or _of_target(incident, life)}
-        return incident.aims.lives | ours
+        return incident.aims.lives | ours | _successors(incident, matches)
     return frozenset(life.key for life in left) if len({life.string("user") for life in left}) == 1 else frozenset()
+
+
+def _successors(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
+    """What took the place of a process that was aimed at, whoever owns it."""
+    aimed = {(host, pid) for host, pid, *_ in incident.aims.lives}
+    rows = {str(row["process"]): row for match in matches if match.rule_id == "GPD205" for row in match.rows}
+    lives = [life for f in incident.families for life in f.members if incident.process_id(life) in rows] if rows else []
+    took = {life.key: rows[incident.process_id(life) or ""]["replaces_pid"] for life in lives}
+    return frozenset(life.key for life in lives if (life.host, took[life.key]) in aimed)
 
 
 def _of_target(incident: Incident, life: Life) -> bool:

@@ -20,6 +20,9 @@ _LOG_S = 2.0
 """How long a program is asked about one kind of record."""
 _PASSWD_CAP = 4 << 20
 
+_ERROR_S = 2.0
+"""How far a stated time may be off: reading it, and typing it off by one."""
+
 
 def produce(context: Context, out: Out) -> None:
     """One record a line. What could not be read is said at the end."""
@@ -61,8 +64,8 @@ def _issued(context: Context, out: Out, problems: list[str]) -> Iterator[Issued]
 
 
 def stated(command: str, moment: str | None) -> Issued:
-    """``--kill COMMAND [--at TIME]``. A person's memory is not exact to the second."""
-    return Issued(command, "stated", sudo_log.iso_seconds(moment) if moment else None, 60.0 if moment else None)
+    """``--kill COMMAND [--at TIME]``, with a time to the second: whoever states that has read it off a clock."""
+    return Issued(command, "stated", sudo_log.iso_seconds(moment) if moment else None, _ERROR_S if moment else None)
 
 
 def _from_sudo(machine: Machine, out: Out, problems: list[str]) -> Iterator[Issued]:

@@ -18,6 +18,7 @@ from gpudiag.evidence.commands import remote
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
 from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text, tail_of
 from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
+from gpudiag.evidence.interrupts import interrupted_line
 from gpudiag.evidence.log_shape import is_log_alone
 from gpudiag.evidence.names import about_whole_incident, is_expectation
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
@@ -137,6 +138,9 @@ class _Session:
             self._reopen(where.host, typed.command if seen else None)
             first_line = typed.output_line + headed.first_line - 1
             self._exhibit(typed, where, user, headed.exit_code, first_line, headed.text)
+            if interrupted_line(typed.command, typed.output) is not None:
+                self._open.clear()  # what is seen from here on is the state after the interrupt
+                self._asked.clear()
         if shows_before:
             self._act(typed, host, headed)
 

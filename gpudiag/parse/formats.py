@@ -11,10 +11,13 @@ from gpudiag.model import Damage
 from gpudiag.parse import (
     host_facts,
     inquiries,
+    interrupts,
     kill_commands,
     leftover,
+    list_words,
     log_scan,
     nvml_json,
+    pid_files,
     probes,
     proc_json,
     server_log,
@@ -67,6 +70,9 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
     read += silence.kernel_log(exhibit)
     read += probes.rows(exhibit, pieces)
     read += inquiries.rows(exhibit, pieces)
+    read += interrupts.rows(exhibit, pieces)
+    read += list_words.rows(exhibit, pieces)
+    read += pid_files.rows(exhibit, pieces)
     yield from read
     if exhibit.command is None and not pieces.cuts and not roles and pieces.unclaimed:
         yield Damage(exhibit.input, exhibit.member, exhibit.first_line, "not in a known format; nothing was read")

@@ -18,6 +18,7 @@ from gpudiag.model import (
     Handle,
     HostFact,
     Inquiry,
+    Interrupt,
     Job,
     KernelEvent,
     KernelModule,
@@ -26,11 +27,13 @@ from gpudiag.model import (
     Listener,
     LogEvent,
     LogRole,
+    PidFile,
     PidProbe,
     Pod,
     Process,
     Recorder,
     Refusal,
+    RefusedWord,
     TraceEvent,
     Unit,
 )
@@ -61,6 +64,9 @@ Row = (
     | Refusal
     | KernelModule
     | PidProbe
+    | PidFile
+    | Interrupt
+    | RefusedWord
     | Inquiry
 )
 
@@ -97,4 +103,7 @@ class Parsed:
     refusals: tuple[Refusal, ...] = ()
     modules: tuple[KernelModule, ...] = ()
     probes: tuple[PidProbe, ...] = ()
+    interrupts: tuple[Interrupt, ...] = ()
+    pid_files: tuple[PidFile, ...] = ()
+    refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()

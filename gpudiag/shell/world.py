@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class World:
     libc: str | None = None
     """C library of the host, ``glibc 2.36`` or ``musl 1.2.4``: it reads the patterns. ``None`` is not recorded, and
     most likely glibc."""
+    printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
+    """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
 
 
 @dataclass(frozen=True)

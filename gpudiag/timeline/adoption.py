@@ -10,15 +10,18 @@ from collections.abc import Sequence
 
 from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.kinship import Kinship, is_shell, is_supervisor
-from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 from gpudiag.timeline.order import SECOND
 
 START_SPAN_S = 180
 """An engine has started its workers within this time; a model that loads for longer has its workers already."""
 
 
-def adopt_strays(census: Census, kinship: Kinship, actions: Sequence[ActionView], hit: Sequence[Life]) -> None:
+def adopt_strays(
+    census: Census, kinship: Kinship, actions: Sequence[ActionView], hit: Sequence[Life]
+) -> dict[Key, Life]:
     """Tie each stray to the one killed server that can have started it; two that can are none."""
+    adopted: dict[Key, Life] = {}
     callers = {action.host: action.caller for action in actions}
     for life in census.lives:
         if not _is_stray(life, kinship):
@@ -30,6 +33,8 @@ def adopt_strays(census: Census, kinship: Kinship, actions: Sequence[ActionView]
         # Where no owner is known, a caller without root's rights can at least not hurt somebody else.
         if len(owners) == 1 or (not owners and callers[life.host].is_root is False):
             kinship.adopt(life, fitting[0])
+            adopted[life.key] = fitting[0]
+    return adopted
 
 
 def _is_stray(life: Life, kinship: Kinship) -> bool:

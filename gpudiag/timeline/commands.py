@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from gpudiag.model import Booking, Citation, KillAction
+from gpudiag.model import Booking, Citation, KillAction, PidFile
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Life, Sighting, started_comm
-from gpudiag.timeline.order import SECOND, Look, slot_of
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
+from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
+from gpudiag.timeline.pid_lists import pid_lists
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
 
@@ -76,6 +77,21 @@ class ActionView:
     world_look: Look | None
     """The look that supplied the processes; ``None`` where only later looks exist."""
     world_pids: frozenset[int]
+    not_after_ns: int | None = None
+    """Start of the first look of the recorder to which the command was stated: it had been given by then."""
+
+    @property
+    def earliest_ns(self) -> int | None:
+        """When it was given, at the earliest."""
+        return None if self.action.time_ns is None else self.action.time_ns - self.action.time_error_ns
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When it was given, at the latest."""
+        if self.action.time_ns is None:
+            return self.not_after_ns
+        latest = self.action.time_ns + self.action.time_error_ns
+        return latest if self.not_after_ns is None else min(latest, self.not_after_ns)
 
     @property
     def duration_s(self) -> float | None:
@@ -91,17 +107,39 @@ def replay_actions(
     traces: Mapping[str, Trace],
     listed: frozenset[str],
     libraries: Mapping[str, str] | None = None,
+    adopted: Mapping[Key, Life] | None = None,
+    files: Sequence[PidFile] = (),
 ) -> list[ActionView]:
     """Replay all commands in time order.
 
     ``listed``: looks that have a compute-process list. ``libraries``: the C library of each host, where it is recorded.
+    ``adopted``: processes that no look before a command shows, with the server that must have started them before it
+    died. ``files``: what PID files held.
     """
     libraries = libraries or {}
+    positions = {look.id: look.position for look in census.looks}
     placed = sorted(((slot_of(a, census.looks), a.time_ns or 0, n) for n, a in enumerate(actions)))
     return [
-        _view(f"A{number}", actions[n], slot, census, views, series, traces, listed, libraries)
+        _view(
+            f"A{number}",
+            actions[n],
+            slot,
+            census,
+            views,
+            series,
+            traces,
+            listed,
+            libraries,
+            adopted or {},
+            _before(files, slot, positions),
+        )
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
+
+
+def _before(files: Sequence[PidFile], slot: float, positions: Mapping[str, int]) -> list[PidFile]:
+    """What was printed of PID files in looks before the command."""
+    return [file for file in files if positions.get(file.at.look or "", -1) < slot]
 
 
 def _view(
@@ -114,6 +152,8 @@ def _view(
     traces: Mapping[str, Trace],
     listed: frozenset[str],
     libraries: Mapping[str, str],
+    adopted: Mapping[Key, Life],
+    files: Sequence[PidFile],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -125,7 +165,7 @@ def _view(
     )
     known = {look.host for look in census.looks}
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
-    world, base = _world(action, host, slot, census, series, listed)
+    world, base = _world(action, host, slot, census, series, listed, adopted, files)
     world = replace(world, libc=libraries.get(host))
     trace = traces.get(host)
     dead_shell = _traced_shell(trace, action) if trace is not None else None
@@ -137,11 +177,18 @@ def _view(
     view = ActionView(
         identity, action, host, slot, caller, result, steps, base, frozenset(c.pid for c in world.processes)
     )
+    view.not_after_ns = _first_look_ns(action, census, host)
     if trace is not None and trace.usable:
         _apply_trace(view, trace)
     _apply_messages(view)
     _apply_printed_status(view)
     return view
+
+
+def _first_look_ns(action: KillAction, census: Census, host: str) -> int | None:
+    if not told_to_recorder(action):
+        return None
+    return next((look.start_ns for look in census.looks if look.host == host), None)
 
 
 def _duration(action: KillAction) -> float | None:
@@ -167,6 +214,8 @@ def _world(
     census: Census,
     series: Sequence[Booking],
     listed: frozenset[str],
+    adopted: Mapping[Key, Life],
+    files: Sequence[PidFile],
 ) -> tuple[World, Look | None]:
     """The processes that were there: those of the look before, and of a later look those that were old enough."""
     earlier = [look for look in _peopled(census, host) if look.position < slot]
@@ -183,7 +232,9 @@ def _world(
             opened = seen.open if seen.open is not None or not seen.bookings else CUDA_DEVICES
             if opened is not None:
                 devices[life.pid] = opened
-        elif not (base is not None and census.covers(base, life)) and _was_there(life, action, census, slot):
+        elif not (base is not None and census.covers(base, life)) and (
+            _was_there(life, action, census, slot) or _starter_was_seen(life, adopted, slot)
+        ):
             later = next(iter(life.sightings.values()))
             candidates.append(_candidate(life, later, False))
     world = World(
@@ -191,6 +242,7 @@ def _world(
         complete=everybody,
         open_devices=devices or None,
         compute_pids=_compute_pids(action, base, series, listed, census),
+        printed_lists=pid_lists(action, [file for file in files if file.at.host == host]),
     )
     return world, base
 
@@ -242,6 +294,12 @@ def _was_there(life: Life, action: KillAction, census: Census, slot: float) -> b
     if life.local_start_s is not None and action.local_s is not None:
         return life.local_start_s - LOCAL_ERROR_S <= action.local_s
     return not any(look.position < slot for look in _peopled(census, life.host))
+
+
+def _starter_was_seen(life: Life, adopted: Mapping[Key, Life], slot: float) -> bool:
+    """The server that must have started it was seen before the command, and did not outlive it."""
+    server = adopted.get(life.key)
+    return server is not None and any(seen.look.position < slot for seen in server.sightings.values())
 
 
 def _peopled(census: Census, host: str) -> list[Look]:

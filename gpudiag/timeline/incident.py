@@ -17,6 +17,7 @@ from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances
 from gpudiag.timeline.inquiries import note_absent
+from gpudiag.timeline.interrupts import interrupt_actions
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
@@ -306,10 +307,15 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(is_list(c, look) for c in parsed.coverage))
     dated = [action for action in parsed.actions if not is_undated(action)]
+    dated += interrupt_actions(parsed.interrupts, census)
     libraries = {fact.at.host: fact.value for fact in parsed.facts if fact.name == "libc"}
-    actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, libraries)
+    series, files = series_bookings(parsed.bookings), parsed.pid_files
+    actions = replay_actions(dated, census, views, series, traces, listed, libraries, files=files)
     log_roles = {role.pid: role.role for role in parsed.roles}
-    adopt_strays(census, kinship, actions, [life for life in census.lives if _hit_by_any(life, actions)])
+    hit = [life for life in census.lives if _hit_by_any(life, actions)]
+    adopted = adopt_strays(census, kinship, actions, hit)
+    if adopted:  # their server was there before the commands, and so were they
+        actions = replay_actions(dated, census, views, series, traces, listed, libraries, adopted, files)
     heirs = [item for look in looks for item in inheritances(census, kinship, look)]
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))

@@ -64,8 +64,15 @@ def order_looks(names: Sequence[LookName], places: Iterable[Place]) -> tuple[Loo
     )
 
 
+def told_to_recorder(action: KillAction) -> bool:
+    """A person stated the command when starting the recorder (``gpudiag collect --kill``): it precedes every look."""
+    return action.source == "stated" and action.cited.member == "kill-commands.json"
+
+
 def slot_of(action: KillAction, looks: Sequence[Look]) -> float:
     """Position of an action between looks: 0.5 lies after look 0. Time decides where both have one."""
+    if told_to_recorder(action):
+        return -0.5
     if action.time_ns is not None and any(look.start_ns is not None for look in looks):
         earlier = [look.position for look in looks if look.start_ns is not None and look.start_ns <= action.time_ns]
         return max(earlier, default=-1) + 0.5

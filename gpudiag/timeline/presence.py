@@ -27,18 +27,42 @@ def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | Non
         ):
             return False
         return not (last.zombie and last.live_threads == 0)
-    if life.start_ns is not None and action.action.time_ns is not None:
-        if life.start_ns + life.start_error_ns <= action.action.time_ns:
-            return True
-        return False if life.start_ns - life.start_error_ns > action.action.time_ns else None
-    newer = _by_local_clock(action, life)
+    newer = _by_clock(action, life)
+    newer = newer if newer is not None else _by_local_clock(action, life)
+    newer = newer if newer is not None else _by_absence(incident, action, life)
     if newer is not None:
         return not newer
+    if _server_was_there(incident, action, life):
+        return True
     later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
     base = action.world_look
     if later_reader is None or (base is not None and incident.census.shows_processes(base)):
         return None  # an earlier look does not have it: it may be new
     return _too_old_to_be_new(action, later_reader.look.position)
+
+
+def _server_was_there(incident: Incident, action: ActionView, life: Life) -> bool:
+    """The killed server to which only start times tie it was seen before the command: it began while that lived."""
+    server = incident.kinship.parent(life) if incident.kinship.is_guessed(life) else None
+    return server is not None and any(seen.look.position < action.slot for seen in server.sightings.values())
+
+
+def _by_clock(action: ActionView, life: Life) -> bool | None:
+    """It started after the command, by wall time; ``None`` within the errors of the two."""
+    if life.start_ns is None:
+        return None
+    if action.latest_ns is not None and life.start_ns - life.start_error_ns > action.latest_ns:
+        return True
+    if action.earliest_ns is not None and life.start_ns + life.start_error_ns <= action.earliest_ns:
+        return False
+    return None
+
+
+def _by_absence(incident: Incident, action: ActionView, life: Life) -> bool | None:
+    """A look after the command shows everybody and not it: it started later still."""
+    first = min(seen.look.position for seen in life.sightings.values())
+    between = (look for look in incident.looks if look.host == life.host and action.slot < look.position < first)
+    return True if any(incident.census.sees_everybody(look) for look in between) else None
 
 
 def _by_local_clock(action: ActionView, life: Life) -> bool | None:
@@ -72,6 +96,14 @@ def _may_start_something(step: StepView) -> bool:
         "wait",
         "date",
         "ls",
+        "rm",
+        "cat",
+        "mv",
+        "touch",
+        "mkdir",
+        "head",
+        "tail",
+        "grep",
     }
 
 
@@ -90,15 +122,13 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
         return None
     if any(seen.look.position < last.slot for seen in life.sightings.values()):
         return False
-    if life.start_ns is not None and last.action.time_ns is not None:
-        if life.start_ns - life.start_error_ns > last.action.time_ns:
-            return True
-        if life.start_ns + life.start_error_ns <= last.action.time_ns:
-            return False
-        return True if _is_of_a_newcomer(incident, last, life) else None
-    newer = _by_local_clock(last, life)
+    newer = _by_clock(last, life)
+    newer = newer if newer is not None else _by_local_clock(last, life)
+    newer = newer if newer is not None else _by_absence(incident, last, life)
     if newer is not None:
         return newer
+    if life.start_ns is not None and last.action.time_ns is not None:
+        return True if _is_of_a_newcomer(incident, last, life) else None
     base = last.world_look
     return True if base is not None and incident.census.covers(base, life) else None
 

@@ -51,7 +51,13 @@ TRUTH = {
     # pkill -9 -f vllm.entrypoints hit the API server 1759: engine 1763 and eight workers on one GPU live on.
     "eight-workers": truth("memory_held", ("GPD201",), *range(1763, 1772)),
     # fuser ran one second after the start of 1115: nobody had a device open yet.
-    "tooearly": truth("memory_held", (), 1119, 1120, optional=(1115, 1117, 1118)),
+    "tooearly": truth("memory_held", ("GPD302",), 1119, 1120, optional=(1115, 1117, 1118)),
+    # The same, with a time that may be off by a minute: the collector began three seconds later, which bounds it.
+    "tooearly-at": truth("memory_held", ("GPD302",), 1160, 1161, optional=(1156, 1158, 1159)),
+    # 1364 was dying in the first look; in the second one the loop 1362 has started 1425.
+    "respawn-dying": truth("memory_held", ("GPD205",), 1425),
+    # The same loop, looked at once only: whether 1425 is a successor or a job of its own, nothing shows.
+    "respawn-at": truth("memory_held", ()),
 }
 
 
@@ -96,6 +102,17 @@ def test_a_loop_whose_kill_has_no_time_is_not_called_free() -> None:
 def test_a_process_that_dumps_its_core_is_not_asked_to_end() -> None:
     """It handles no signal any more, and SIGKILL ends the dump."""
     assert [entry.signal for entry in explain([COLLECTED / "core-dump"]).plan.kill] == ["KILL"]
+
+
+def test_the_loop_that_starts_it_again_is_stopped_first() -> None:
+    report = explain([COLLECTED / "respawn-dying"])
+    assert [(entry.kind, "1362" in (entry.command or "")) for entry in report.plan.stop_first] == [("shell_loop", True)]
+    assert [f.certainty for f in report.findings if f.rule == "GPD205"] == ["inferred"]
+
+
+def test_a_command_told_to_the_collector_precedes_its_looks() -> None:
+    """Whatever the errors of the two times: the order is known."""
+    assert "GPD903" not in {finding.rule for finding in explain([COLLECTED / "tooearly-at"]).findings}
 
 
 def test_the_fixtures_are_all_tested() -> None:

@@ -23,6 +23,10 @@ _LSOF_WITH_VALUE = "+cDgikopsuFTdS"
 
 def listed(produced: Substitution, world: World, caller: Caller, ancestors: frozenset[int]) -> tuple[Verdict, ...]:
     """For each process: is its PID in what the command prints."""
+    printed = world.printed_lists.get(produced.text.strip())
+    if printed is not None:
+        because = {True: "its PID was in the file", False: "its PID was not in the file"}
+        return tuple(Verdict(p.pid, p.pid in printed, None, None, because[p.pid in printed]) for p in world.processes)
     if produced.expands_on == "outer":
         because = "the list is made by the shell above, before this one starts; what it saw there is not known"
         return verdicts_for_all(world, caller, because)

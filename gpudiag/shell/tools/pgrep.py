@@ -145,6 +145,16 @@ def pattern_of(words: Sequence[Word]) -> tuple[str | None, str | None]:
     return request.pattern, request.against
 
 
+def criteria_of(words: Sequence[Word]) -> tuple[tuple[str, str], ...]:
+    """The options that narrow the selection, with their values; empty where the command is refused or not readable."""
+    values = [word.text for word in words[1:]]
+    if any(value is None for value in values):
+        return ()
+    killing = (words[0].text or "").rpartition("/")[2] == "pkill"
+    request = _request([value or "" for value in values], killing=killing)
+    return request.criteria if isinstance(request, Request) else ()
+
+
 def _visible_signal(words: Sequence[Word]) -> int | None:
     signal, _ = _take_signal([word.template for word in words[1:]])
     return signal

@@ -19,6 +19,7 @@ from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.orphans import CHILD_ROLES, is_orphan, orphan_is_shown, was_adopted
 from gpudiag.timeline.presence import alive_before, newer_than_actions
 from gpudiag.timeline.samples import MIN_RELEASE_S, expected_release_s
+from gpudiag.timeline.services import service_of
 from gpudiag.timeline.supervision import predecessor, supervision_of
 
 
@@ -60,6 +61,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
     again = started_again(incident, life)
     replaced = replaces(incident, again) if again is not None else None
     launcher = incident.kinship.parent(again) if again is not None else None
+    service = service_of(incident, life)
     heir = incident.inherits_from(life)
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
@@ -84,7 +86,10 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "older_family": is_older(incident, family),
         "alive_before": alive_before(incident, life),
         "newer_than_actions": newer_than_actions(incident, life),
-        "replaces_pid": replaced.pid if replaced is not None else None,
+        "replaces_pid": replaced.pid if replaced is not None else service.killed_pid if service is not None else None,
+        "unit": service.unit if service is not None else None,
+        "unit_shown": service.shown if service is not None else None,
+        "same_command": _same_command(replaced, life) if replaced is not None else None,
         "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
         "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
         "inherits_from": heir.dead.pid if heir is not None else None,
@@ -210,6 +215,10 @@ def replaces(incident: Incident, life: Life) -> Life | None:
     dead = [one for one in siblings if one is not life and incident.present(one) is False]
     gone = [one for one in dead if _same_job(incident, one, life)]
     return predecessor(life, gone, [one for one in siblings if newer_than_actions(incident, one) is True])
+
+
+def _same_command(earlier: Life, later: Life) -> bool | None:
+    return earlier.cmdline == later.cmdline if earlier.cmdline and later.cmdline else None
 
 
 def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:

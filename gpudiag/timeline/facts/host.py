@@ -8,7 +8,7 @@ from gpudiag.model import Coverage
 from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.order import SECOND, Look
+from gpudiag.timeline.order import SECOND, Look, told_to_recorder
 
 _DRIVER_SOURCES = frozenset({"gpu memory", "compute processes"})
 _BY_POSITION = frozenset({"transcript"})
@@ -67,7 +67,9 @@ def _order(incident: Incident, action: ActionView, look: Look) -> Row:
 
 
 def _order_known(action: ActionView, distance: int | None, error: int) -> bool | None:
-    """By the times; a recorder's command without one was given between its looks."""
+    """By the times; a recorder's command without one was given between its looks, one stated to it before them."""
+    if told_to_recorder(action.action):
+        return True
     if distance is not None:
         return distance > error
     between = action.action.source == "recorded" and action.action.after_look is not None

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudiag.model import Citation
+from gpudiag.shell.scopes import scopes
 from gpudiag.shell.selection import Verdict
 from gpudiag.timeline.aims import DEVICE_TOOLS
 from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.facts.mistaken import mistaken_words
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.lives import SIGKILL_BIT, Key, Life
+from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.orphans import is_orphan
 from gpudiag.timeline.presence import alive_then
 
 SIGNALS = {
@@ -27,6 +31,8 @@ SIGNALS = {
     19: "STOP",
 }
 KILL = 9
+START_UP_S = 60
+"""Within this time of its start a server may still be loading libraries and have no device open."""
 
 
 def reach_rows(incident: Incident) -> Iterator[Row]:
@@ -45,6 +51,7 @@ def reach_rows(incident: Incident) -> Iterator[Row]:
                         yield row
             for pid in sorted(step.refused - known):
                 yield _unrecorded(incident, action, step, pid)
+    yield from mistaken_words(incident)
 
 
 def _row(
@@ -76,13 +83,17 @@ def _row(
         "permitted": False if life.pid in step.refused else (verdict.permitted if verdict is not None else None),
         "blind": verdict.blind if verdict is not None else None,
         "signal_fatal": fatal,
-        "device_open_then": device_open_then(action, step, life),
+        "device_open_then": device_open_then(incident, action, step, life),
+        "young_then": young_then(action, life),
         "list_from": step.replay.list_from,
         "delivered": delivered,
         "delivered_proven": proven,
         "died": _died(incident, action, life),
         "other_family": life.key not in aimed if aimed else None,
-        "wanted": _wanted(incident, family, life, aimed),
+        "wanted": _wanted(incident, action, family, life, aimed),
+        "device_tie": device_tie(family, life),
+        "scope": ", ".join(scopes(step.replay.step)) or None,
+        "orphaned": is_orphan(incident, family, life),
         "missed_mib": incident.holds_now(life),
         "cites": incident.citations.add_all([action.action.cited, *proof, *life.citations()[:2]]),
     }
@@ -160,8 +171,20 @@ def signal_fatal(signal: int | None, life: Life) -> bool | None:
     return None if caught else True
 
 
-def device_open_then(action: ActionView, step: StepView, life: Life) -> bool | None:
-    """It had a device file open when the step ran. A root's ``fuser`` that found nobody says so for everyone."""
+def young_then(action: ActionView, life: Life) -> bool | None:
+    """It had started at most ``START_UP_S`` before the command, at any of the times that the errors leave, or later."""
+    if life.start_ns is None or action.earliest_ns is None or action.latest_ns is None:
+        return None
+    if action.latest_ns - life.start_ns + life.start_error_ns <= START_UP_S * SECOND:
+        return True
+    return None if action.earliest_ns - life.start_ns - life.start_error_ns <= START_UP_S * SECOND else False
+
+
+def device_open_then(incident: Incident, action: ActionView, step: StepView, life: Life) -> bool | None:
+    """It had a device file open when the step ran.
+
+    A root's ``fuser`` that found nobody says so for everyone, and one that sends SIGKILL for everyone who lives on.
+    """
     base = action.world_look
     seen = life.sightings.get(base.id) if base is not None else None
     if seen is not None and seen.open:
@@ -172,7 +195,20 @@ def device_open_then(action: ActionView, step: StepView, life: Life) -> bool | N
         return True
     if seen is not None and seen.open is not None:
         return False
-    return None
+    return False if _spared_by_fuser(incident, action, step, life) else None
+
+
+def _spared_by_fuser(incident: Incident, action: ActionView, step: StepView, life: Life) -> bool:
+    """Root's ``fuser -k`` kills whoever has the files open; who lives on, and is not stuck in the kernel, had not."""
+    look = incident.newest(life.host)
+    seen = life.sightings.get(look.id) if look is not None else None
+    if seen is None or look is None or look.position < action.slot or incident.alive(life) is not True:
+        return False
+    ran = step.replay.tool == "fuser" and step.replay.signal == KILL and step.replay.ran is True
+    pending = seen.first("sig_pending")
+    state = seen.first("state")
+    stuck = state in (None, "D", "Z") or bool(isinstance(pending, int) and pending & SIGKILL_BIT)
+    return ran and not stuck and action.caller.is_root is True and step.replay.step.container is None
 
 
 def _found_nobody(step: StepView) -> bool:
@@ -211,11 +247,34 @@ def _died(incident: Incident, action: ActionView, life: Life) -> bool | None:
     return None if alive is None else not alive
 
 
-def _wanted(incident: Incident, family: Family, life: Life, aimed: frozenset[Key]) -> bool | None:
-    """Part of something that runs on and that the command was not meant for."""
+def _wanted(incident: Incident, action: ActionView, family: Family, life: Life, aimed: frozenset[Key]) -> bool | None:
+    """Part of something that the command was not meant for, and that runs on or ran until the command."""
     if not aimed:
         return None
-    return life.key not in aimed and family.root is not None and incident.alive(family.root) is True
+    if life.key in aimed:
+        return False
+    if family.root is not None and incident.alive(family.root) is True:
+        return True
+    return _ran_until(action, life) and not any(device_tie(family, member) for member in family.members)
+
+
+def _ran_until(action: ActionView, life: Life) -> bool:
+    """The look before the command shows it alive."""
+    base = action.world_look
+    seen = life.sightings.get(base.id) if base is not None else None
+    return seen is not None and seen.in_table and not seen.zombie
+
+
+def device_tie(family: Family, life: Life) -> bool | None:
+    """Something ties it to device memory: a booking, a mapped device, or what an engine calls its own.
+
+    A root that is called a server only because it has children is not tied: that is true of any launcher.
+    """
+    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+        return True
+    if family.engine is not None and family.role(life) is not None:
+        return True
+    return False if any(seen.open is not None and not seen.open for seen in life.sightings.values()) else None
 
 
 def _text_from(life: Life, against: str | None) -> str | None:

@@ -86,12 +86,29 @@ REACH = Table(
         "blind": Column(FLAG, "the caller cannot see the process's descriptors (not root, other owner)"),
         "signal_fatal": Column(FLAG, "the signal's action is to end this process (not caught, ignored or blocked)"),
         "device_open_then": Column(FLAG, "it had a device file open or mapped when the step ran"),
+        "young_then": Column(
+            FLAG, "it had started less than a minute before the step, errors of both times included, or after it"
+        ),
         "list_from": Column(TEXT, "nvidia-smi, pgrep, ps … where the PIDs come from another program's output"),
         "delivered": Column(FLAG, "the signal reached it (trace, or selected, permitted and gone or dying after)"),
         "delivered_proven": Column(FLAG, "a trace or a recorded state shows the delivery"),
         "died": Column(FLAG, "it is gone, or a zombie, in the newest look"),
         "other_family": Column(FLAG, "it is none of the processes that the command was aimed at"),
-        "wanted": Column(FLAG, "it belongs to a running server, job or session that the command was not meant for"),
+        "wanted": Column(
+            FLAG,
+            "it belongs to a server, job or session that the command was not meant for, and that runs on, or ran until "
+            "the command and has nothing to do with a GPU",
+        ),
+        "device_tie": Column(
+            FLAG, "a booking, a mapped device or an engine's own title or log ties it to device memory, in any look"
+        ),
+        "no_pid": Column(
+            TEXT, "a word that kill was given and refused because it is no PID; the row is about no process"
+        ),
+        "scope": Column(
+            TEXT, "what the step covers by structure, in words: process group 1094, the children of 88120, session 7"
+        ),
+        "orphaned": Column(FLAG, "it lives and the server it belongs to does not (as in the table holder)"),
         "missed_mib": Column(NUMBER, "holds_mib of the process, or what its family holds for the family's engine"),
     },
 )
@@ -151,6 +168,9 @@ HOLDER = Table(
         "replaces_pid": Column(
             COUNT, "an earlier process, now dead, whose parent started it, or an ancestor of it, in that one's place"
         ),
+        "same_command": Column(FLAG, "both have the same command line; null where only their parent and size agree"),
+        "unit": Column(TEXT, "the systemd unit with Restart= that came back after a command ended its main process"),
+        "unit_shown": Column(FLAG, "an earlier look names the ended PID as the unit's; false: the time ties the two"),
         "launcher_pid": Column(COUNT, "the living parent that started the dead one and the one in its place"),
         "launcher_name": Column(TEXT, "its name"),
         "inherits_from": Column(COUNT, "PID of the dead process whose device files it has open (forked, not exec'd)"),
@@ -284,6 +304,25 @@ REUSE = Table(
     },
 )
 
+ELSEWHERE = Table(
+    "one step that reached a client, or a number, and one holder of memory on another host or in another namespace",
+    COMMON
+    | _PROCESS_NOW
+    | {
+        "given_on": Column(TEXT, "host where the command took effect"),
+        "holder_on": Column(TEXT, "host of the holder"),
+        "client_pid": Column(COUNT, "the client that the step reached"),
+        "client_name": Column(TEXT, "srun, ssh …"),
+        "client_alive": Column(FLAG, "it is alive in the newest look at its host"),
+        "tie": Column(
+            TEXT,
+            "job: client and holder are of one batch job; host: the client names the holder's host; number: the PID "
+            "stands in a command that was run in another PID namespace",
+        ),
+        "job": Column(TEXT, "the batch job that the client names"),
+    },
+)
+
 RELEASE = Table(
     "one family × one GPU on which it held memory in an earlier look",
     COMMON
@@ -324,5 +363,6 @@ TABLES: dict[str, Table] = {
     "host": HOST,
     "order": ORDER,
     "reuse": REUSE,
+    "elsewhere": ELSEWHERE,
     "gap": GAP,
 }

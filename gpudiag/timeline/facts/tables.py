@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from gpudiag.timeline.facts.carrier import carrier_rows
+from gpudiag.timeline.facts.elsewhere import elsewhere_rows
 from gpudiag.timeline.facts.fault import fault_rows
 from gpudiag.timeline.facts.gap import gap_rows
 from gpudiag.timeline.facts.gpu import gpu_rows
@@ -32,6 +33,7 @@ def build_tables(incident: Incident) -> dict[str, pl.DataFrame]:
         "refusal": frame("refusal", refusal_rows(incident)),
         "host": frame("host", host_rows(incident)),
         "order": frame("order", order_rows(incident)),
+        "elsewhere": frame("elsewhere", elsewhere_rows(incident)),
         "reuse": frame("reuse", reuse_rows(incident)),
     }
 
