@@ -10,7 +10,7 @@ from gpudiag.shell.lines import Carrier, Group, Line, Step
 from gpudiag.shell.observed import Observed, no_connection, printed, printed_status
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection
-from gpudiag.shell.signals import fatal
+from gpudiag.shell.signals import INT, fatal
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools.common import all_of
 from gpudiag.shell.tools.stops import stop_of
@@ -139,7 +139,11 @@ class Flow:
             if step.index not in row.later_steps or row.death_seen is False:
                 continue
             cause = self.steps[row.step]
-            if cause.ran is False or row.execs or row.matches is False or row.signal_fatal is False:
+            if cause.ran is False or row.execs or row.matches is False:
+                continue
+            # A shell that waits for its child lives through SIGINT; one that is at work itself does not.
+            at_work = cause.step.beside and cause.signal == INT
+            if row.signal_fatal is False and not at_work:
                 continue
             name = f"step {row.step + 1} ({cause.tool})"
             shell = f"the shell that runs the line ({row.carrier.kind})"
