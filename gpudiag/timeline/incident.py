@@ -233,6 +233,9 @@ class Incident:
                 if verdict is not None and step.replay.ran and life.pid not in step.absent:
                     # The kernel takes a permitted SIGKILL for any process that is there: one that lives on is stuck.
                     return (True if verdict.permitted else None), [action.action.cited]
+        seen = self.seen_now(life)
+        if seen is not None and seen.unkilled:
+            return False, []
         return (None, []) if self._dying(life) is not False else (False, [])
 
     def _looked_after(self, life: Life, action: ActionView) -> bool:

@@ -78,6 +78,11 @@ class Sighting:
         return max(0, threads - 1) if isinstance(threads, int) else None
 
     @property
+    def unkilled(self) -> bool:
+        """A thread of it sleeps as usual or is stopped: no SIGKILL is on its way, which would have woken it."""
+        return any(row.sleeping_threads for row in self.rows)
+
+    @property
     def mapped(self) -> frozenset[str] | None:
         """Device files it has mapped; ``None`` where no source looked. A CUDA user maps, an NVML client does not."""
         if not self.listed_by:

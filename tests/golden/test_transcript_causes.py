@@ -35,6 +35,7 @@ CAUSES = frozenset(
         "off-bus-no-xid",
         "orphaned-memory",
         "pai-nvsmi-silent",
+        "ps-state-z-hides-threads",
         "ray-2017-k80-thin",
         "reset-refused-persistence",
         "rootkit-hidden-pid",

@@ -47,6 +47,7 @@ RIGHT = frozenset(
         "ray-tune-ctrl-c",
         "reset-refused-persistence",
         "rootkit-hidden-pid",
+        "ps-state-z-hides-threads",
         "rtxpro-requires-reset",
         "selfmatch-http-server",
         "seven-gpus-util-ghost",
