@@ -15,7 +15,7 @@ from gpudiag.timeline.coupling import LawBook
 from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
-from gpudiag.timeline.inheritance import Inheritance, inheritances
+from gpudiag.timeline.inheritance import Inheritance, inheritances, unlisted_heirs
 from gpudiag.timeline.inquiries import note_absent
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
@@ -71,6 +71,8 @@ class Incident:
     """By GPU id; only GPUs that have a figure after the last command."""
     traces: dict[str, Trace]
     book: EngineBook
+    own_lists: frozenset[str]
+    """Ids of looks with a list of compute processes that names every living holder."""
     citations: Citations = field(default_factory=Citations)
 
     def __post_init__(self) -> None:
@@ -94,7 +96,9 @@ class Incident:
         """It has devices open in the newest look, maps none and holds nothing: a client of NVML that only looks."""
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
-        return seen is not None and bool(seen.open) and not seen.mapped and not seen.bookings
+        if seen is None or self.inherits_from(life) is not None:
+            return False
+        return bool(seen.open) and not seen.mapped and not seen.bookings
 
     def family_of(self, life: Life) -> Family | None:
         """The family a process belongs to, if it is of interest at all."""
@@ -204,9 +208,20 @@ class Incident:
         """Memory of the dead that it keeps. Several heirs keep the same memory together: the first one carries it."""
         for item in self.inherited:
             if life in item.heirs:
-                figures = [mib for mib in self.booked_now(item.dead).values() if mib is not None]
+                figures = [mib for mib in self.inherited_mib(item).values() if mib is not None]
                 return sum(figures) if life is item.heirs[0] else 0.0
         return None
+
+    def inherited_mib(self, item: Inheritance) -> dict[str, float | None]:
+        """MiB by GPU that the dead left: what the driver books on it, else what no list accounts for."""
+        if item.booked:
+            return self.booked_now(item.dead)
+        return {
+            gpu: entry.mib
+            for gpu, ledger in self.ledgers.items()
+            for entry in ledger.entries
+            if entry.kind == "dead_process" and entry.life is item.dead
+        }
 
     def inherits_from(self, life: Life) -> Inheritance | None:
         """The dead process whose memory it keeps."""
@@ -306,16 +321,49 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     actions = replay_actions(dated, census, views, series_bookings(parsed.bookings), traces, listed, libraries)
     log_roles = {role.pid: role.role for role in parsed.roles}
     adopt_strays(census, kinship, actions, [life for life in census.lives if _hit_by_any(life, actions)])
-    heirs = [item for look in looks for item in inheritances(census, kinship, look)]
+    own_lists = frozenset(look.id for look in looks if look.id in listed and views[look.id].own_namespace is not True)
+    heirs = _heirs(census, kinship, own_lists)
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(
-        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces, book
+        parsed,
+        looks,
+        gpus,
+        views,
+        census,
+        kinship,
+        families,
+        actions,
+        aims,
+        memory,
+        inherited,
+        {},
+        traces,
+        book,
+        own_lists,
     )
     incident.ledgers = _ledgers(incident)
+    incident.inherited = _with_memory(incident)
     return incident
+
+
+def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str]) -> list[Inheritance]:
+    """Who keeps the memory of the dead, look by look. ``own_lists``: looks whose list names every living holder."""
+    found: list[Inheritance] = []
+    for look in census.looks:
+        found += inheritances(census, kinship, look)
+        if look.id in own_lists:
+            found += unlisted_heirs(census, kinship, look)
+    return found
+
+
+def _with_memory(incident: Incident) -> list[Inheritance]:
+    """Those whose dead left memory; open files alone, on a GPU that is idle, are nobody's concern."""
+    entries = [entry for ledger in incident.ledgers.values() for entry in ledger.entries]
+    kept = {heir.key for entry in entries if entry.kind == "dead_process" for heir in entry.held_by}
+    return [item for item in incident.inherited if item.booked or any(heir.key in kept for heir in item.heirs)]
 
 
 def _families(
@@ -344,7 +392,7 @@ def families_with(
     Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family
     that it does not have gets the next free one.
     """
-    heirs = [item for look in incident.looks for item in inheritances(incident.census, incident.kinship, look)]
+    heirs = _heirs(incident.census, incident.kinship, incident.own_lists)
     log_roles = {role.pid: role.role for role in incident.parsed.roles}
     found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents, others)
     free = len(incident.families)

@@ -2,16 +2,22 @@
 
 The driver books memory on the process that opened it. A child that was forked (and did not exec) keeps the
 descriptors, is in no list of nvidia-smi, and holds the memory until it ends. Measured:
-captures/h200/forked-child-holds.
+captures/h200/forked-child-holds. Older drivers, and a list taken too late, do not name the dead one: then the memory in
+use and the descent are what is left to go by (``unlisted_heirs``).
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from dataclasses import dataclass
 
-from gpudiag.timeline.kinship import Kinship
-from gpudiag.timeline.lives import Census, Life, Sighting
+from gpudiag.timeline.kinship import Kinship, is_shell, is_supervisor
+from gpudiag.timeline.lives import Census, Key, Life, Sighting
 from gpudiag.timeline.order import Look
+
+UVM = "/dev/nvidia-uvm"
+_GPU = re.compile(r"/dev/nvidia\d+\Z")
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,8 @@ class Inheritance:
     heirs: tuple[Life, ...]
     proven: bool
     """An earlier look shows the heirs as children of the dead."""
+    booked: bool = True
+    """The driver books memory on the dead; if not, the memory is what no list accounts for."""
 
 
 def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
@@ -40,6 +48,70 @@ def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritan
             orphans = [heir for heir in possible if _may_descend(heir, life, census, kinship, look)]
             found.append(Inheritance(look, life, _one_group(orphans, life), False))
     return found
+
+
+def unlisted_heirs(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
+    """Those who have a GPU open, are in no list, and were forked from one who is dead and in no list either.
+
+    Only for a look with a list in which a living holder would be named.
+    """
+    found: dict[Key, list[Life]] = defaultdict(list)
+    proven: set[Key] = set()
+    dead: dict[Key, Life] = {}
+    asked = any(UVM in (seen.open or ()) for life in census.lives if (seen := life.sightings.get(look.id)))
+    for heir in census.lives:
+        if not _keeps_a_gpu(heir, look, census, kinship, uvm_asked=asked):
+            continue
+        parent = kinship.parent(heir)
+        above = parent or _dead_leader(heir, look, census)
+        if above is None or not _forked_from(heir, above) or _booked(above, look):
+            continue
+        if parent is None or census.present(parent, look) is False or _has_lost(heir, parent, look):
+            dead[above.key] = above
+            found[above.key].append(heir)
+            if parent is not None and not kinship.is_guessed(heir):
+                proven.add(above.key)
+    return [Inheritance(look, dead[key], tuple(heirs), key in proven, booked=False) for key, heirs in found.items()]
+
+
+def _keeps_a_gpu(life: Life, look: Look, census: Census, kinship: Kinship, *, uvm_asked: bool) -> bool:
+    """Alive, unlisted, and has a GPU open; the memory manager as well, where the look would show that."""
+    seen = life.sightings.get(look.id)
+    if seen is None or seen.bookings or kinship.is_observer(life) or life.pid == 1:
+        return False
+    opened = seen.open or frozenset()
+    if not any(map(_GPU.match, opened)) or (uvm_asked and UVM not in opened):
+        return False
+    return census.alive(life, look) is True and not is_shell(life) and not is_supervisor(life)
+
+
+def _forked_from(heir: Life, parent: Life) -> bool:
+    """It runs the same program: the same command line, or the same comm where only one of the lines is known.
+
+    A child that executed another program has closed the driver's files, and opened what it has by itself.
+    """
+    if is_shell(parent) or is_supervisor(parent) or len({heir.string("user"), parent.string("user")} - {None}) > 1:
+        return False
+    lines = heir.cmdline, parent.cmdline
+    if None not in lines:
+        return lines[0] == lines[1]
+    return heir.comm is not None and heir.comm == parent.comm and any(s.mapped for s in heir.sightings.values())
+
+
+def _has_lost(heir: Life, parent: Life, look: Look) -> bool:
+    """The look shows it with another parent: its own has died."""
+    seen = heir.sightings[look.id].first("ppid")
+    return isinstance(seen, int) and seen != parent.pid
+
+
+def _dead_leader(heir: Life, look: Look, census: Census) -> Life | None:
+    """The dead process whose group it is in, where PID 1 has taken it over."""
+    group = heir.integer("pgid")
+    if group in (None, heir.pid) or heir.sightings[look.id].first("ppid") != 1:
+        return None
+    named = [life for life in census.named(heir.host, group or 0) if any(s.bookings for s in life.sightings.values())]
+    gone = [life for life in named if census.present(life, look) is False]
+    return gone[-1] if len(gone) == len(named) and gone else None
 
 
 def _booked(life: Life, look: Look) -> bool:
@@ -64,7 +136,7 @@ def _keeps_devices(life: Life, look: Look, census: Census, kinship: Kinship) -> 
 
 def _uses_cuda(seen: Sighting) -> bool:
     """It maps a device and has the memory manager's open; a graphics or monitoring client has no ``nvidia-uvm``."""
-    return bool(seen.mapped) and "/dev/nvidia-uvm" in (seen.open or frozenset())
+    return bool(seen.mapped) and UVM in (seen.open or frozenset())
 
 
 def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look: Look) -> bool:

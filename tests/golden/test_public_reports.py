@@ -17,8 +17,6 @@ from gpudiag.report.contract import Report
 PUBLIC = Path(__file__).parents[1] / "fixtures" / "public"
 NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
 GAPS = {
-    "fuser-finds-the-readers": "a tree from pstree does not make heirs of those who have the device open",
-    "loader-children-in-lsof": "a filtered ps does not make heirs of those who have the device open",
     "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
     "ollama-client-left": "a service that runs as meant",
     "ray-idle-table-only": "a worker of a Ray node that lives",

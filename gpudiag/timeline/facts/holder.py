@@ -88,6 +88,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
         "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
         "inherits_from": heir.dead.pid if heir is not None else None,
+        "booked_on": heir.dead.pid if heir is not None and heir.booked else None,
         "inherit_proven": heir.proven if heir is not None else None,
         "device_open": bool(seen.open) if seen is not None and seen.open is not None else None,
         "user": life.string("user"),
