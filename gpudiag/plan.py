@@ -228,7 +228,7 @@ def kill_command(incident: Incident, life: Life, signal: str) -> str:
 def still_this_process(incident: Incident, life: Life) -> str:
     """A shell condition that fails when the PID has gone to another process, or the machine has started anew."""
     checks = [_boot_check(incident, life), identity_check(life)]
-    if life.start_ticks is None and incident.booked_now(life):
+    if life.start_ticks is None and (incident.booked_now(life) or incident.inherits_from(life) is not None):
         checks.append(f"ls -l /proc/{life.pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia")
     return " && ".join(filter(None, checks))
 
@@ -259,6 +259,8 @@ def identity_check(life: Life) -> str:
     name = life.booked_name or life.program
     if not name:
         return "false"
+    if life.booked_name is None and name == life.comm:  # fuser and lsof print the comm, and no command line
+        return f'[ "$(cat /proc/{pid}/comm)" = {shlex.quote(name)} ]'
     if name.startswith("..."):  # nvidia-smi's table keeps the end of a long path
         return f"case {line} in *{shlex.quote(name[3:])}|*{shlex.quote(name[3:] + ' ')}*) :;; *) false;; esac"
     return f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"

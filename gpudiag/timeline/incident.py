@@ -17,9 +17,10 @@ from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances, unlisted_heirs
 from gpudiag.timeline.inquiries import note_absent
+from gpudiag.timeline.joined import join_looks
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
-from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
+from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
@@ -71,6 +72,8 @@ class Incident:
     """By GPU id; only GPUs that have a figure after the last command."""
     traces: dict[str, Trace]
     book: EngineBook
+    inherited_before: list[Inheritance]
+    """In earlier looks."""
     own_lists: frozenset[str]
     """Ids of looks with a list of compute processes that names every living holder."""
     citations: Citations = field(default_factory=Citations)
@@ -206,11 +209,15 @@ class Incident:
 
     def inherited_share(self, life: Life) -> float | None:
         """Memory of the dead that it keeps. Several heirs keep the same memory together: the first one carries it."""
-        for item in self.inherited:
-            if life in item.heirs:
-                figures = [mib for mib in self.inherited_mib(item).values() if mib is not None]
-                return sum(figures) if life is item.heirs[0] else 0.0
-        return None
+        kept = [item for item in self.inherited if life in item.heirs]
+        figures = [
+            mib
+            for item in kept
+            if life is item.heirs[0]
+            for mib in self.inherited_mib(item).values()
+            if mib is not None
+        ]
+        return sum(figures) if kept else None
 
     def inherited_mib(self, item: Inheritance) -> dict[str, float | None]:
         """MiB by GPU that the dead left: what the driver books on it, else what no list accounts for."""
@@ -226,6 +233,16 @@ class Incident:
     def inherits_from(self, life: Life) -> Inheritance | None:
         """The dead process whose memory it keeps."""
         return next((item for item in self.inherited if life in item.heirs), None)
+
+    def gave_back(self, life: Life) -> Inheritance | None:
+        """The dead whose memory it kept in an earlier look, where that came back with its own end."""
+        item = next((item for item in self.inherited_before if life in item.heirs and item.booked), None)
+        if item is None or self.alive(life) is True or (self.alive(life) is None and not self.kill_delivered(life)[0]):
+            return None
+        booked = item.dead.sightings[item.look.id].held()
+        figures = [(newest_figure(self, gpu), mib) for gpu, mib in booked.items() if gpu != UNKNOWN_GPU and mib]
+        back = [figure is not None and figure.used_mib < mib / 2 for figure, mib in figures if mib is not None]
+        return item if back and all(back) else None
 
     def kill_delivered(self, life: Life) -> tuple[bool | None, list[Citation]]:
         """SIGKILL was sent to it: a pending mask shows it, a trace does, or a step hit it and it died."""
@@ -289,6 +306,7 @@ def is_list(coverage: Coverage, look: Look) -> bool:
 
 def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     """Join parsed rows into one incident."""
+    parsed = join_looks(parsed)
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
     parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
@@ -298,6 +316,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     whole = whole_tables(parsed.processes, parsed.coverage)
+    apart = frozenset(look_id for look_id, view in views.items() if view.own_namespace)
     inside = frozenset(look_id for look_id, view in views.items() if view.own_namespace and not view.hidden) & whole
     census = take_census(
         looks,
@@ -311,6 +330,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         by_root,
         whole,
         inside,
+        apart,
     )
     note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
@@ -342,6 +362,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         {},
         traces,
         book,
+        [item for item in heirs if item not in inherited],
         own_lists,
     )
     incident.ledgers = _ledgers(incident)
@@ -353,7 +374,11 @@ def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str]) -> list[
     """Who keeps the memory of the dead, look by look. ``own_lists``: looks whose list names every living holder."""
     found: list[Inheritance] = []
     for look in census.looks:
-        found += inheritances(census, kinship, look)
+        booked = inheritances(census, kinship, look)
+        for item in booked:
+            if item.heirs:
+                census.note_absent(look.id, item.dead)
+        found += booked
         if look.id in own_lists:
             found += unlisted_heirs(census, kinship, look)
     return found

@@ -12,11 +12,14 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from gpudiag.timeline.daemons import is_daemon
 from gpudiag.timeline.kinship import Kinship, is_shell, is_supervisor
-from gpudiag.timeline.lives import Census, Key, Life, Sighting
+from gpudiag.timeline.lives import NOT_FOUND, Census, Key, Life, Sighting
 from gpudiag.timeline.order import Look
 
 UVM = "/dev/nvidia-uvm"
+NEAR = 4096
+"""Processes that are started within minutes of each other have numbers that lie no further apart (of 32768 or more)."""
 _GPU = re.compile(r"/dev/nvidia\d+\Z")
 
 
@@ -35,19 +38,31 @@ class Inheritance:
 
 def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
     """All dead processes that the driver still books memory on, each with its heirs (there may be none)."""
-    dead = [life for life in census.lives if _booked(life, look) and census.present(life, look) is False]
+    dead = [life for life in census.lives if _booked(life, look) and _is_gone(life, look, census)]
     if not dead:
         return []
     possible = [life for life in census.lives if _keeps_devices(life, look, census, kinship)]
     found: list[Inheritance] = []
+    left = _only_users_left(census, kinship, look)
     for life in dead:
+        if census.present(life, look) is not False:
+            found.append(Inheritance(look, life, _next_in_number(left, life), False))
+            continue
         children = tuple(heir for heir in possible if kinship.parent(heir) is life)
         if children:
             found.append(Inheritance(look, life, children, True))
         else:
             orphans = [heir for heir in possible if _may_descend(heir, life, census, kinship, look)]
-            found.append(Inheritance(look, life, _one_group(orphans, life), False))
+            heirs = _one_group(orphans, life) or _next_in_number(left, life)
+            found.append(Inheritance(look, life, heirs, False))
     return found
+
+
+def _is_gone(life: Life, look: Look, census: Census) -> bool:
+    """It is dead; or nvidia-smi did not find it, and no look says that it was run in a namespace of its own."""
+    present = census.present(life, look)
+    missing = life.sightings[look.id].name_missing == NOT_FOUND and not census.is_apart(look)
+    return present is False or (present is None and missing)
 
 
 def unlisted_heirs(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
@@ -154,6 +169,42 @@ def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look:
         return False
     owners = {heir.string("user"), dead.string("user")} - {None}
     return len(owners) <= 1
+
+
+def _only_users_left(census: Census, kinship: Kinship, look: Look) -> tuple[Life, ...]:
+    """All who use CUDA and are in no list, where the list names nobody who may be alive.
+
+    One with a context of its own would be in the list: what these have open they were forked with, by somebody dead
+    who is in it. One user and one program only, so that nobody else's job is among them; a parent that is known to be
+    another than PID 1 speaks against it.
+    """
+    here = [(life, life.sightings[look.id]) for life in census.lives if look.id in life.sightings]
+    if any(seen.bookings and not _is_gone(life, look, census) for life, seen in here):
+        return ()
+    mapping = [(life, seen) for life, seen in here if seen.mapped and not seen.bookings and not is_daemon(life)]
+    alike = {(life.string("user"), life.comm) for life, _ in mapping}
+    if len(alike) != 1 or None in next(iter(alike)):
+        return ()
+    asked = any(UVM in (seen.open or ()) for _, seen in here)
+    fit = all(_is_fork(life, seen, kinship, uvm_asked=asked) for life, seen in mapping)
+    return tuple(life for life, _ in mapping if census.alive(life, look) is True) if fit else ()
+
+
+def _is_fork(life: Life, seen: Sighting, kinship: Kinship, *, uvm_asked: bool) -> bool:
+    """It can be what a dead process forked; where nobody asked for CUDA's own device, it must have lost its parent."""
+    if life.pid == 1 or kinship.is_observer(life) or is_shell(life) or is_supervisor(life):
+        return False
+    parent, group = seen.first("ppid"), life.integer("pgid")
+    if parent not in (None, 1) or group == life.pid:
+        return False
+    return _uses_cuda(seen) if uvm_asked else parent == 1
+
+
+def _next_in_number(heirs: tuple[Life, ...], dead: Life) -> tuple[Life, ...]:
+    """All of them, if their numbers follow the dead one's: a sign that both are of one PID namespace."""
+    first = min((heir.pid for heir in heirs), default=0)
+    owners = {life.string("user") for life in (*heirs, dead)} - {None}
+    return heirs if dead.pid < first <= dead.pid + NEAR and len(owners) == 1 else ()
 
 
 def _one_group(heirs: list[Life], dead: Life) -> tuple[Life, ...]:

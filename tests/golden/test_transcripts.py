@@ -39,6 +39,7 @@ RIGHT = frozenset(
         "mps-server-27mb",
         "npu-pkill-lowercase",
         "nvml-lock-after-clean-exit",
+        "nvtop-dead-pid-fuser",
         "off-bus-no-xid",
         "orphaned-memory",
         "paddleocr-fuser-frees",
