@@ -23,8 +23,7 @@ from gpudiag.rules.engines import load_engines
 from gpudiag.rules.loader import load_rules, rules_digest
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.facts.tables import build_tables, gap_table
-from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.joined import incident_of
+from gpudiag.timeline.incident import Incident, build_incident
 from gpudiag.timeline.order import SECOND
 from gpudiag.verdict import NOTHING, RELEASED, RELEASING, Verdict, explains_held, judge
 
@@ -85,7 +84,7 @@ def _holds_evidence(parsed: Parsed) -> bool:
 
 def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
     """Judge rows that are already parsed."""
-    incident = incident_of(parsed, Book(load_engines()))
+    incident = build_incident(parsed, Book(load_engines()))
     tables = build_tables(incident)
     facts: dict[str, list[Row]] = {name: [*table.to_dicts()] for name, table in tables.items()}
     rules = load_rules()

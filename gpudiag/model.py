@@ -211,6 +211,8 @@ class Process:
     """First letter of the state: R S D T t Z X I."""
     threads: Optional[int] = None
     """Threads that are alive, the leader included even when it is a zombie."""
+    sleeping_threads: Optional[int] = None
+    """Threads besides the leader in state S, T or t, where a list of threads shows their states."""
     start_ticks: Optional[int] = None
     """Field 22 of ``/proc/PID/stat``: clock ticks (1/100 s) since boot."""
     elapsed_s: Optional[float] = None

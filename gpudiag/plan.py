@@ -228,7 +228,7 @@ def kill_command(incident: Incident, life: Life, signal: str) -> str:
 def still_this_process(incident: Incident, life: Life) -> str:
     """A shell condition that fails when the PID has gone to another process, or the machine has started anew."""
     checks = [_boot_check(incident, life), identity_check(life)]
-    if life.start_ticks is None and incident.booked_now(life):
+    if life.start_ticks is None and (incident.booked_now(life) or incident.inherits_from(life) is not None):
         checks.append(f"ls -l /proc/{life.pid}/task/*/fd 2>/dev/null | grep -q /dev/nvidia")
     return " && ".join(filter(None, checks))
 
@@ -247,6 +247,8 @@ def identity_check(life: Life) -> str:
     if life.start_ticks is not None:
         ticks = f"$(tr '\\n' ' ' </proc/{pid}/stat | sed 's/.*) //' | cut -d' ' -f20)"
         return f'[ "{ticks}" = {life.start_ticks} ]'
+    if _last_seen_dead(life) and life.comm:  # a dead leader has no command line left, only its comm
+        return f'[ "$(cat /proc/{pid}/comm)" = {shlex.quote(life.comm)} ]'
     # A title fills the rest of its old command line with NULs, so blanks at the end say nothing.
     line = f"\"$(tr '\\0\\n' '  ' </proc/{pid}/cmdline | sed 's/ *$//')\""
     recorded, cut = life.recorded_cmdline
@@ -257,9 +259,16 @@ def identity_check(life: Life) -> str:
     name = life.booked_name or life.program
     if not name:
         return "false"
+    if life.booked_name is None and name == life.comm:  # fuser and lsof print the comm, and no command line
+        return f'[ "$(cat /proc/{pid}/comm)" = {shlex.quote(name)} ]'
     if name.startswith("..."):  # nvidia-smi's table keeps the end of a long path
         return f"case {line} in *{shlex.quote(name[3:])}|*{shlex.quote(name[3:] + ' ')}*) :;; *) false;; esac"
     return f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
+
+
+def _last_seen_dead(life: Life) -> bool:
+    """Its newest sighting shows a dead leader."""
+    return bool(life.sightings) and list(life.sightings.values())[-1].zombie
 
 
 def rfc3339(time_ns: int | None) -> str | None:

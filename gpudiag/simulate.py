@@ -14,7 +14,7 @@ from gpudiag.simulation.choose import Wanted, choose, picks_of
 from gpudiag.simulation.command import Asked
 from gpudiag.simulation.outcome import describe, undecided_server
 from gpudiag.simulation.scene import Stage
-from gpudiag.timeline.joined import incident_of
+from gpudiag.timeline.incident import build_incident
 
 ANY = Wanted()
 
@@ -41,7 +41,7 @@ def simulate(commands: Sequence[str], paths: Sequence[Path], question: Question)
     """
     _, parsed = read_evidence(paths)
     engines = load_engines()
-    stage = Stage(incident_of(parsed, Book(engines)), engines)
+    stage = Stage(build_incident(parsed, Book(engines)), engines)
     return tuple(simulate_one(stage, command, question) for command in commands)
 
 

@@ -177,6 +177,7 @@ def rows(segment: Segment, layout: Layout, first: int) -> Iterator[Row]:
     reader = _Reader(segment, layout, scope, _terminal_width(segment.lines[first:], scope))
     found: list[Process] = []
     threads: Counter[int] = Counter()
+    sleeping: Counter[int] = Counter()
     for offset in range(first, len(segment.lines)):
         if not segment.lines[offset].strip() or is_omission(segment.lines[offset]):
             continue
@@ -188,8 +189,9 @@ def rows(segment: Segment, layout: Layout, first: int) -> Iterator[Row]:
             found.append(process)
         if (pid := reader.thread_of(offset)) is not None:
             threads[pid] += 1
+            sleeping[pid] += process is None and reader.sleeps(offset)
     if threads and segment.shown is not None and scope.threads and not segment.shown.filtered:
-        found = [replace(row, threads=threads[row.pid]) for row in found]
+        found = [replace(row, threads=threads[row.pid], sleeping_threads=sleeping[row.pid]) for row in found]
     yield from found
     if segment.shown is not None and segment.shown.tool != "ps":
         names = containers.operands(segment.shown)
@@ -224,6 +226,15 @@ class _Reader:
         if fields is None or not {"LWP", "TID", "SPID"} & set(fields):
             return None
         return pid_of(fields.get("PID", ""))
+
+    def sleeps(self, offset: int) -> bool:
+        """The row shows a state from which any signal that ends the process would have woken it."""
+        fields, _ = _fields_of(self.layout.columns, self.segment.lines[offset])
+        return fields is not None and fields.get("STAT", fields.get("S", fields.get("STATE", "")))[:1] in (
+            "S",
+            "T",
+            "t",
+        )
 
     def is_rest_of_a_line(self, offset: int) -> bool:
         """A terminal has broken the line above, and this is its rest: no row, or a number where no PID can stand.

@@ -26,7 +26,8 @@ _NOT_PERMITTED = {
     "killall": re.compile(r"\((\d{1,10})\): Operation not permitted"),
 }
 """What each tool prints for EPERM."""
-_NO_SUCH = re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}No such process")
+NO_SUCH = re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}No such process")
+"""What ``kill`` prints for ESRCH."""
 _MAX_MESSAGES = 10_000
 CUDA_DEVICES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm"})
 """What every process with a CUDA context has open, whatever GPU it uses (measured)."""
@@ -408,7 +409,7 @@ def _apply_messages(view: ActionView) -> None:
         if refused and step is not None:
             step.refused |= refused
             step.cites.append(view.action.cited)
-    absent = {int(found.group(1)) for found in islice(_NO_SUCH.finditer(output), _MAX_MESSAGES)}
+    absent = {int(found.group(1)) for found in islice(NO_SUCH.finditer(output), _MAX_MESSAGES)}
     for step in view.steps:
         if step.replay.tool == "kill":
             step.absent |= absent & set(_literal(step))

@@ -15,12 +15,13 @@ from gpudiag.timeline.coupling import LawBook
 from gpudiag.timeline.effects import changed_nothing
 from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
-from gpudiag.timeline.inheritance import Inheritance, inheritances
+from gpudiag.timeline.inheritance import Inheritance, inheritances, unlisted_heirs
 from gpudiag.timeline.inquiries import note_absent
 from gpudiag.timeline.interrupts import interrupt_actions
+from gpudiag.timeline.joined import join_looks
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
-from gpudiag.timeline.lives import SIGKILL_BIT, Census, Life, Sighting, take_census
+from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
@@ -72,6 +73,10 @@ class Incident:
     """By GPU id; only GPUs that have a figure after the last command."""
     traces: dict[str, Trace]
     book: EngineBook
+    inherited_before: list[Inheritance]
+    """In earlier looks."""
+    own_lists: frozenset[str]
+    """Ids of looks with a list of compute processes that names every living holder."""
     citations: Citations = field(default_factory=Citations)
 
     def __post_init__(self) -> None:
@@ -98,7 +103,9 @@ class Incident:
         """
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
-        return seen is not None and "/dev/nvidiactl" in (seen.open or ()) and not seen.mapped and not seen.bookings
+        if seen is None or self.inherits_from(life) is not None:
+            return False
+        return "/dev/nvidiactl" in (seen.open or ()) and not seen.mapped and not seen.bookings
 
     def family_of(self, life: Life) -> Family | None:
         """The family a process belongs to, if it is of interest at all."""
@@ -210,15 +217,40 @@ class Incident:
 
     def inherited_share(self, life: Life) -> float | None:
         """Memory of the dead that it keeps. Several heirs keep the same memory together: the first one carries it."""
-        for item in self.inherited:
-            if life in item.heirs:
-                figures = [mib for mib in self.booked_now(item.dead).values() if mib is not None]
-                return sum(figures) if life is item.heirs[0] else 0.0
-        return None
+        kept = [item for item in self.inherited if life in item.heirs]
+        figures = [
+            mib
+            for item in kept
+            if life is item.heirs[0]
+            for mib in self.inherited_mib(item).values()
+            if mib is not None
+        ]
+        return sum(figures) if kept else None
+
+    def inherited_mib(self, item: Inheritance) -> dict[str, float | None]:
+        """MiB by GPU that the dead left: what the driver books on it, else what no list accounts for."""
+        if item.booked:
+            return self.booked_now(item.dead)
+        return {
+            gpu: entry.mib
+            for gpu, ledger in self.ledgers.items()
+            for entry in ledger.entries
+            if entry.kind == "dead_process" and entry.life is item.dead
+        }
 
     def inherits_from(self, life: Life) -> Inheritance | None:
         """The dead process whose memory it keeps."""
         return next((item for item in self.inherited if life in item.heirs), None)
+
+    def gave_back(self, life: Life) -> Inheritance | None:
+        """The dead whose memory it kept in an earlier look, where that came back with its own end."""
+        item = next((item for item in self.inherited_before if life in item.heirs and item.booked), None)
+        if item is None or self.alive(life) is True or (self.alive(life) is None and not self.kill_delivered(life)[0]):
+            return None
+        booked = item.dead.sightings[item.look.id].held()
+        figures = [(newest_figure(self, gpu), mib) for gpu, mib in booked.items() if gpu != UNKNOWN_GPU and mib]
+        back = [figure is not None and figure.used_mib < mib / 2 for figure, mib in figures]
+        return item if back and all(back) else None
 
     def kill_delivered(self, life: Life) -> tuple[bool | None, list[Citation]]:
         """SIGKILL was sent to it: a pending mask shows it, a trace does, or a step hit it and it died."""
@@ -241,6 +273,9 @@ class Incident:
                 if verdict is not None and step.replay.ran and life.pid not in step.absent:
                     # The kernel takes a permitted SIGKILL for any process that is there: one that lives on is stuck.
                     return (True if verdict.permitted else None), [action.action.cited]
+        seen = self.seen_now(life)
+        if seen is not None and seen.unkilled:
+            return False, []
         return (None, []) if self._dying(life) is not False else (False, [])
 
     def _looked_after(self, life: Life, action: ActionView) -> bool:
@@ -279,6 +314,7 @@ def is_list(coverage: Coverage, look: Look) -> bool:
 
 def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     """Join parsed rows into one incident."""
+    parsed = join_looks(parsed)
     places = [row.at for rows in (parsed.samples, parsed.bookings, parsed.processes, parsed.coverage) for row in rows]
     looks = order_looks(parsed.looks, places)
     parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
@@ -288,6 +324,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     whole = whole_tables(parsed.processes, parsed.coverage)
+    apart = frozenset(look_id for look_id, view in views.items() if view.own_namespace)
     inside = frozenset(look_id for look_id, view in views.items() if view.own_namespace and not view.hidden) & whole
     census = take_census(
         looks,
@@ -301,6 +338,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         by_root,
         whole,
         inside,
+        apart,
     )
     note_absent(census, parsed.inquiries)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
@@ -316,16 +354,54 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     adopted = adopt_strays(census, kinship, actions, hit)
     if adopted:  # their server was there before the commands, and so were they
         actions = replay_actions(dated, census, views, series, traces, listed, libraries, adopted, files)
-    heirs = [item for look in looks for item in inheritances(census, kinship, look)]
+    own_lists = frozenset(look.id for look in looks if look.id in listed and views[look.id].own_namespace is not True)
+    heirs = _heirs(census, kinship, own_lists)
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(
-        parsed, looks, gpus, views, census, kinship, families, actions, aims, memory, inherited, {}, traces, book
+        parsed,
+        looks,
+        gpus,
+        views,
+        census,
+        kinship,
+        families,
+        actions,
+        aims,
+        memory,
+        inherited,
+        {},
+        traces,
+        book,
+        [item for item in heirs if item not in inherited],
+        own_lists,
     )
     incident.ledgers = _ledgers(incident)
+    incident.inherited = _with_memory(incident)
     return incident
+
+
+def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str]) -> list[Inheritance]:
+    """Who keeps the memory of the dead, look by look. ``own_lists``: looks whose list names every living holder."""
+    found: list[Inheritance] = []
+    for look in census.looks:
+        booked = inheritances(census, kinship, look)
+        for item in booked:
+            if item.heirs:
+                census.note_absent(look.id, item.dead)
+        found += booked
+        if look.id in own_lists:
+            found += unlisted_heirs(census, kinship, look)
+    return found
+
+
+def _with_memory(incident: Incident) -> list[Inheritance]:
+    """Those whose dead left memory; open files alone, on a GPU that is idle, are nobody's concern."""
+    entries = [entry for ledger in incident.ledgers.values() for entry in ledger.entries]
+    kept = {heir.key for entry in entries if entry.kind == "dead_process" for heir in entry.held_by}
+    return [item for item in incident.inherited if item.booked or any(heir.key in kept for heir in item.heirs)]
 
 
 def _families(
@@ -354,7 +430,7 @@ def families_with(
     Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family
     that it does not have gets the next free one.
     """
-    heirs = [item for look in incident.looks for item in inheritances(incident.census, incident.kinship, look)]
+    heirs = _heirs(incident.census, incident.kinship, incident.own_lists)
     log_roles = {role.pid: role.role for role in incident.parsed.roles}
     found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents, others)
     free = len(incident.families)

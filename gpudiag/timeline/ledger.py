@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudiag.timeline.gpus import Gpu
 from gpudiag.timeline.inheritance import Inheritance
 from gpudiag.timeline.lives import UNKNOWN_GPU, Census, Key, Life
 from gpudiag.timeline.order import Look
-from gpudiag.timeline.samples import Figure, driver_bound_mib, pinned_gib
+from gpudiag.timeline.samples import IDLE_MIB, Figure, driver_bound_mib, pinned_gib
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def close_ledger(
     """Book the figure of one GPU. ``released_kib``: pinned memory by process, from its last look alive."""
     entries: list[Entry] = []
     pinned = 0.0
-    heirs = {item.dead.key: item for item in inherited}
+    heirs = {item.dead.key: item for item in inherited if item.booked}
     for life in census.lives:
         seen = life.sightings.get(look.id)
         mib = seen.held().get(figure.gpu.id) if seen is not None else None
@@ -69,7 +70,10 @@ def close_ledger(
         listed = f"the process list does not say on which GPU or how much: {', '.join(map(str, unplaced))}"
         entries.append(Entry("unattributed", None, rest, (), listed))
     elif list_seen:
-        entries += _rest(rest, driver_bound_mib(figure.used_mib, len(entries), pinned), figure)
+        left = _rest(rest, driver_bound_mib(figure.used_mib, len(entries), pinned), figure)
+        keepers = [item for item in inherited if not item.booked and _has_open(item, figure.gpu)]
+        kept = bool(keepers) and figure.used_mib > IDLE_MIB
+        entries += [_kept_by(entry, keepers) if kept and entry.kind == "unattributed" else entry for entry in left]
     elif rest > 0:
         entries.append(Entry("unattributed", None, rest, (), "the evidence has no process list for this GPU"))
     return Ledger(figure, tuple(entries), list_seen)
@@ -85,6 +89,22 @@ def _entry(life: Life, mib: float, present: bool | None, item: Inheritance | Non
     if present is None:
         return Entry("process", life, mib, (), "the driver lists this PID; no process table of this look confirms it")
     return Entry("process", life, mib, (), "the driver books it on this process")
+
+
+def _has_open(item: Inheritance, gpu: Gpu) -> bool:
+    """One of the heirs has this GPU's device file open."""
+    if item.dead.host != gpu.host:
+        return False
+    opened = [heir.sightings[item.look.id].open or frozenset() for heir in item.heirs]
+    return gpu.index is None or any(f"/dev/nvidia{gpu.index}" in files for files in opened)
+
+
+def _kept_by(entry: Entry, items: Sequence[Inheritance]) -> Entry:
+    """What no listed process accounts for, where a dead one's children have the device open."""
+    heirs = tuple(heir for item in items for heir in item.heirs)
+    named = ", ".join(str(heir.pid) for heir in heirs)
+    because = f"in no list; the device files of the dead {items[0].dead.pid} are still open in {named}"
+    return Entry("dead_process", items[0].dead, entry.mib, heirs, because)
 
 
 def _rest(rest: float, bound: float, figure: Figure) -> list[Entry]:

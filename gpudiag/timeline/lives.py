@@ -78,6 +78,11 @@ class Sighting:
         return max(0, threads - 1) if isinstance(threads, int) else None
 
     @property
+    def unkilled(self) -> bool:
+        """A thread of it sleeps as usual or is stopped: no SIGKILL is on its way, which would have woken it."""
+        return any(row.sleeping_threads for row in self.rows)
+
+    @property
     def mapped(self) -> frozenset[str] | None:
         """Device files it has mapped; ``None`` where no source looked. A CUDA user maps, an NVML client does not."""
         if not self.listed_by:
@@ -217,6 +222,7 @@ class Census:
         complete: Mapping[str, bool],
         limited: set[str],
         inside: frozenset[str] = frozenset(),
+        apart: frozenset[str] = frozenset(),
     ):
         self.looks = tuple(looks)
         self.lives = tuple(lives)
@@ -230,6 +236,7 @@ class Census:
         self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
         for life in lives:
             self._by_pid[(life.host, life.pid)].append(life)
+        self._apart = apart
         self._namespaces = {look.id: self._first_process(look) for look in looks if look.id in inside}
 
     def named(self, host: str, pid: int) -> list[Life]:
@@ -254,11 +261,17 @@ class Census:
         self._missing.add((look_id, host, pid))
 
     def _was_missed(self, life: Life, look: Look) -> bool:
+        if look.id in self._apart and not any(seen.in_table for seen in life.sightings.values()):
+            return False  # the driver's number is the host's: in a namespace of its own nobody is expected to have it
         return (look.id, life.key) in self._absent or (look.id, life.host, life.pid) in self._missing
 
     def sees_everybody(self, look: Look) -> bool:
         """The look has a process table of all processes, read where all can be seen."""
         return self._complete.get(look.id, False) and look.id not in self._limited
+
+    def is_apart(self, look: Look) -> bool:
+        """The look is known to be of a PID namespace other than the host's."""
+        return look.id in self._apart
 
     def _first_process(self, look: Look) -> tuple[Key, str | None] | None:
         """What a PID namespace of its own is known by: its PID 1, as far as its start is known."""
@@ -331,10 +344,11 @@ def take_census(
     by_root: set[str],
     whole: set[str],
     inside: frozenset[str] = frozenset(),
+    apart: frozenset[str] = frozenset(),
 ) -> Census:
     """Join all rows into sightings and sightings into lives.
 
-    ``inside``: looks with every process of a PID namespace other than the host's.
+    ``inside``: looks with every process of a PID namespace other than the host's; ``apart``: all looks into such a one.
     """
     sightings: dict[tuple[str, int], Sighting] = {}
     by_id = {look.id: look for look in looks}
@@ -361,7 +375,7 @@ def take_census(
     _mark_covered(sightings.values(), rows, by_root)
     for seen in sightings.values():
         seen.rows.sort(key=lambda row: _SOURCE_RANK.get(row.text_from, 9))
-    return Census(looks, _lives(looks, sightings, clock), complete, limited, inside)
+    return Census(looks, _lives(looks, sightings, clock), complete, limited, inside, apart)
 
 
 def _mark_covered(sightings: Iterable[Sighting], coverage: list[Coverage], by_root: set[str]) -> None:

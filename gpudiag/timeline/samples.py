@@ -24,6 +24,10 @@ _SCHEMA = {
     "row": pl.Int64,
 }
 
+IDLE_MIB = 600.0
+"""An idle GPU shows up to about this much: 0 on an H200, 256 MiB of firmware carve-out on a T4, some hundred
+for a desktop. Above it, somebody holds memory."""
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -17,7 +17,6 @@ from gpudiag.report.contract import Report
 PUBLIC = Path(__file__).parents[1] / "fixtures" / "public"
 NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
 GAPS = {
-    "fuser-finds-the-readers": "of a parent that only pstree shows no command line is known",
     "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
     "ollama-client-left": "a service that runs as meant",
     "ray-idle-table-only": "a worker of a Ray node that lives",

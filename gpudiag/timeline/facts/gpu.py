@@ -11,11 +11,7 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Ledger
 from gpudiag.timeline.lives import NOT_FOUND
 from gpudiag.timeline.order import Look
-from gpudiag.timeline.samples import driver_bound_mib
-
-IDLE_MIB = 600.0
-"""An idle GPU shows up to about this much: 0 on an H200, 256 MiB of firmware carve-out on a T4, some hundred
-for a desktop. Above it, somebody holds memory."""
+from gpudiag.timeline.samples import IDLE_MIB, driver_bound_mib
 
 
 def gpu_rows(incident: Incident) -> Iterator[Row]:

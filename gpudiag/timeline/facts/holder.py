@@ -29,7 +29,8 @@ def holder_rows(incident: Incident) -> Iterator[Row]:
     for family in incident.families:
         for life in family.members:
             shown = incident.present(life) is True or incident.seen_now(life) is not None
-            if shown or incident.booked_now(life) or incident.newest(life.host) is None:
+            told = shown or incident.booked_now(life) or incident.gave_back(life) is not None
+            if told or incident.newest(life.host) is None:
                 yield _row(incident, family, life, signs)
     yield from ended_by_log(incident)
     for host in incident.hosts():
@@ -62,7 +63,8 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
     replaced = replaces(incident, again) if again is not None else None
     launcher = incident.kinship.parent(again) if again is not None else None
     service = service_of(incident, life)
-    heir = incident.inherits_from(life)
+    gave_back = incident.gave_back(life)
+    heir = incident.inherits_from(life) or gave_back
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
     return about(incident, life) | {
@@ -93,6 +95,8 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "launcher_pid": launcher.pid if replaced is not None and launcher is not None else None,
         "launcher_name": launcher.title if replaced is not None and launcher is not None else None,
         "inherits_from": heir.dead.pid if heir is not None else None,
+        "kept_until_its_end": gave_back is not None,
+        "booked_on": heir.dead.pid if heir is not None and heir.booked else None,
         "inherit_proven": heir.proven if heir is not None else None,
         "device_open": bool(seen.open) if seen is not None and seen.open is not None else None,
         "user": life.string("user"),

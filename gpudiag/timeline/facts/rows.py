@@ -31,7 +31,7 @@ def about(incident: Incident, life: Life) -> dict[str, object]:
     booked = incident.booked_now(life)
     inherited = incident.inherits_from(life)
     gpus = sorted(set(booked) - {UNKNOWN_GPU}) or (
-        sorted(incident.booked_now(inherited.dead)) if inherited is not None else []
+        sorted(set(incident.inherited_mib(inherited)) - {UNKNOWN_GPU}) if inherited is not None else []
     )
     look = incident.newest(life.host)
     seen = life.sightings.get(look.id) if look is not None else None

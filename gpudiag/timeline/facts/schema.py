@@ -174,6 +174,8 @@ HOLDER = Table(
         "launcher_pid": Column(COUNT, "the living parent that started the dead one and the one in its place"),
         "launcher_name": Column(TEXT, "its name"),
         "inherits_from": Column(COUNT, "PID of the dead process whose device files it has open (forked, not exec'd)"),
+        "booked_on": Column(COUNT, "that dead process, where the driver's list still names it"),
+        "kept_until_its_end": Column(FLAG, "an earlier look shows it so; it was killed, and the memory came back"),
         "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),
         "device_open": Column(FLAG, "it has a device file open or mapped in the newest look"),
         "user": Column(TEXT, "its user"),

@@ -450,7 +450,15 @@ def test_threads_are_counted_for_their_process() -> None:
     )
     # The leader counts although it is a zombie.
     (row,) = parsed(text, "ps -L -o pid,tid,stat,comm -p 624410").processes
-    assert (row.pid, row.state, row.threads) == (624410, "Z", 3)
+    assert (row.pid, row.state, row.threads, row.sleeping_threads) == (624410, "Z", 3, 2)
+
+
+def test_threads_that_are_on_their_way_out_do_not_sleep() -> None:
+    text = (
+        "    PID     TID S COMMAND\n  52000   52000 Z python3\n  52000   52011 D python3\n  52000   52012 Z python3\n"
+    )
+    (row,) = parsed(text, "ps -L -o pid,tid,s,comm -p 52000").processes
+    assert (row.threads, row.sleeping_threads) == (3, 0)
 
 
 def test_threads_in_full_format_without_a_heading() -> None:
