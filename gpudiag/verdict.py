@@ -29,6 +29,8 @@ def judgement_order(rule: str) -> tuple[int, str]:
         return (_RESPAWN, rule)
     if rule in _OTHER_HOLDERS:
         return (_HOLDER, rule)
+    if rule == "GPD304":
+        return (_ASIDE, rule)  # somebody's new job: whatever survived beside it matters more
     if rule == "GPD210":
         return (_SURVIVAL, "")  # says more than plain survival: whose memory it is
     group = {"5": _STUCK, "3": _TIMING, "1": _MISSED, "2": _SURVIVAL}.get(rule[3], _ASIDE)
