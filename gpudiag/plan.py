@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from gpudiag.next_time import find_next_time
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
-from gpudiag.timeline.daemons import daemon_name, is_daemon
+from gpudiag.timeline.daemons import daemon_name, is_daemon, is_of_the_machine
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
@@ -466,4 +466,4 @@ def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
 
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
     lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
-    return any(life is not None and life.pid not in stuck for life in lives)
+    return any(life is not None and life.pid not in stuck and not is_of_the_machine(life) for life in lives)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
-from gpudiag.timeline.daemons import is_daemon
+from gpudiag.timeline.daemons import draws_only, is_daemon
 from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -18,6 +18,8 @@ HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "relea
 LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD210"})
 """Rules whose finding says that a process was left behind: its memory is part of the problem, aimed at or not."""
 NOTICEABLE_MIB = 64.0
+DESKTOP_MIB = 2 * IDLE_MIB
+"""What all that draws on one GPU may hold together and still be no more than a desktop."""
 
 _STUCK, _RESPAWN, _TIMING, _HOLDER, _MISSED, _SURVIVAL, _ASIDE = range(7)
 _OTHER_HOLDERS = frozenset({"GPD202", "GPD203", "GPD204", "GPD206", "GPD207", "GPD208", "GPD209", "GPD212"})
@@ -199,6 +201,7 @@ def _gpu_outcome(
         return HELD if explained else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
+    owned = _without_desktop(owned)
     foreign = all(_is_foreign(rows.get(_process(incident, entry))) for entry in owned)
     aimed_here = any(host == ledger.figure.gpu.host for host, *_ in incident.aims.lives)
     if owned and not foreign and not aimed_here:
@@ -211,6 +214,14 @@ def _gpu_outcome(
     # Not shown to be older than the commands, and nothing shows that the memory was ever free: the same job again?
     known = [row for entry in owned if (row := rows.get(_process(incident, entry))) is not None]
     return NOTHING if all(row["alive_before"] or row["other_tenant"] for row in known) else UNCLEAR
+
+
+def _without_desktop(owned: list[Entry]) -> list[Entry]:
+    """What a desktop draws with is always there; more than it ordinarily needs is somebody's memory like any other."""
+    drawing = [entry for entry in owned if entry.life is not None and draws_only(entry.life)]
+    if sum(entry.mib for entry in drawing) > DESKTOP_MIB:
+        return owned
+    return [entry for entry in owned if entry not in drawing]
 
 
 def _process(incident: Incident, entry: Entry) -> str:
