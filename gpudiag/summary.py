@@ -33,7 +33,7 @@ def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequenc
     if below is not None and not settled and not plan.kill and not plan.stop_first:
         return " ".join(filter(None, (_what_happened(actions), below)))
     if verdict.outcome == HELD:
-        return " ".join(filter(None, (_what_happened(actions), _held(incident, plan))))
+        return " ".join(filter(None, (_what_happened(actions), _held(incident, verdict, plan))))
     if verdict.outcome == RELEASING:
         return f"{_leaving(verdict)} Wait and look again; do not kill anything more."
     if verdict.outcome == RELEASED:
@@ -73,7 +73,7 @@ def _step(step: ActionStep) -> str:
     return f"{step.tool} hit nothing that this evidence shows" if step.ran == "yes" else ""
 
 
-def _held(incident: Incident, plan: Plan) -> str:
+def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
     total = sum(ledger.figure.used_mib for ledger in incident.ledgers.values())
     on = f"{len(incident.ledgers)} GPUs" if len(incident.ledgers) > 1 else "the GPU"
     first = f"{plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}" if plan.stop_first else None
@@ -86,7 +86,9 @@ def _held(incident: Incident, plan: Plan) -> str:
         stop = f"First stop the {first}, then kill" if first else "Kill"
         return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
     if first:
-        return f"The memory is taken again after every kill: stop the {first} first."
+        if any(match.rule_id == "GPD205" for match in verdict.findings):
+            return f"The memory is taken again after every kill: stop the {first} first."
+        return f"{size(total)} on {on} are in use; {first} is to be ended by its own command below, not by a PID."
     waits = [entry.because for entry in plan.then if entry.kind == "wait"]
     if waits:
         return f"{size(total)} on {on}: {'; '.join(waits)}. Wait and look again."

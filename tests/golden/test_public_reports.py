@@ -20,8 +20,6 @@ GAPS = {
     "fuser-finds-the-readers": "a tree from pstree does not make heirs of those who have the device open",
     "loader-children-in-lsof": "a filtered ps does not make heirs of those who have the device open",
     "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
-    "ollama-client-left": "a service that runs as meant",
-    "ray-idle-table-only": "a worker of a Ray node that lives",
     "wsl2-reparented-to-shell": "orphans are not tied to memory where no list can be had (WSL2)",
     "xid45-hung-task": "frames of a hung task in the kernel log are not read",
 }

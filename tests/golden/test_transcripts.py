@@ -27,6 +27,7 @@ RIGHT = frozenset(
         "docker-restart-pid1-zombie",
         "dynamo-trtllm-own-pgid",
         "enginecore-uvm-spin",
+        "fuser-names-container",
         "gb10-enginecore-left",
         "ghost-workers",
         "htop-in-container-440",
