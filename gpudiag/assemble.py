@@ -25,7 +25,7 @@ from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, clock_of
 from gpudiag.timeline.orphans import is_orphan
-from gpudiag.verdict import HELD, UNCLEAR, Verdict, is_leaving, judgement_order
+from gpudiag.verdict import HELD, OWN_STOP_RULES, UNCLEAR, Verdict, is_leaving, judgement_order
 
 MAX_UNKNOWN = 5
 MAX_SAMPLES_PER_GPU = 2_000
@@ -393,13 +393,22 @@ def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
     open_rules = [r for r in verdict.results if r.answer == "unknown" and r.rule.missing]
     open_rules = [result for result in open_rules if result.signs or _may_matter(verdict, result)]
     # What nothing speaks for is merely untested: it must not take the place of a rule with a sign.
-    ordered = sorted(open_rules, key=lambda result: (result.signs == 0, judgement_order(result.rule.id)))
+    ordered = sorted(open_rules, key=_worth_testing)
     could = [r for r in ordered if not settled or judgement_order(r.rule.id) < best]
     for result in could[:MAX_UNKNOWN]:
         missing = _missing(result)
         if missing:
             sources = tuple(dict.fromkeys(source for source, _ in missing))
             yield c.UnknownRule(rule=result.rule.id, missing=sources, collect=missing[0][1])
+
+
+def _worth_testing(result: RuleResult) -> tuple[bool, bool, tuple[int, str]]:
+    """Signs first; who keeps a process alive on purpose is asked last where nothing speaks for it."""
+    return (
+        result.signs == 0,
+        result.signs == 0 and result.rule.id in OWN_STOP_RULES,
+        judgement_order(result.rule.id),
+    )
 
 
 def _may_matter(verdict: Verdict, result: RuleResult) -> bool:

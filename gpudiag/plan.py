@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpudiag.next_time import find_next_time
+from gpudiag.own_stop import kept_pids, own_stops, why_kept
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
-from gpudiag.timeline.daemons import daemon_name, is_daemon
+from gpudiag.timeline.daemons import daemon_name, is_daemon, is_of_the_machine
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
@@ -47,8 +48,17 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
     holders = facts["holder"]
     rows = {str(row["process"]): row for row in holders}
     going = [e for e in expectations(incident).values() if e.will_go and e.life.key in verdict.scope]
-    picked = [c for c in _choose(incident, verdict, rows) if all(e.life is not c.life for e in going)]
-    stop = [*_stop_first(incident, verdict), *_supervisors(incident, verdict, picked)]
+    own = kept_pids(incident, verdict)
+    picked = [
+        c
+        for c in _choose(incident, verdict, rows)
+        if all(e.life is not c.life for e in going) and c.life.pid not in own
+    ]
+    stop = [
+        *_stop_first(incident, verdict),
+        *_supervisors(incident, verdict, picked),
+        *own_stops(incident, verdict),
+    ]
     stopped = {pid for pid, _ in stop}
     chosen = [c for c in picked if c.life.pid not in stopped]
     chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
@@ -357,6 +367,7 @@ def _host_of(incident: Incident, row: Row) -> str:
 
 
 def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[KeepEntry]:
+    kept = why_kept(incident, verdict)
     recording = {pid for recorder in incident.parsed.recorders for pid in recorder.pids}
     for life in incident.census.lives:
         process = incident.process_id(life)
@@ -368,6 +379,8 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
         because = shielded(incident, life)
         if incident.is_monitor(life):
             because = "it has the devices open to read figures and holds no device memory"
+        elif because is None and life.pid in kept:
+            because = kept[life.pid]
         elif because is None and family is not None and life.key not in verdict.scope and incident.holds_now(life):
             stuck = life.pid in stuck_pids(verdict)
             because = "stuck inside the kernel: a signal changes nothing" if stuck else _why_kept(incident, family)
@@ -493,4 +506,4 @@ def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
 
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
     lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
-    return any(life is not None and life.pid not in stuck for life in lives)
+    return any(life is not None and life.pid not in stuck and not is_of_the_machine(life) for life in lives)

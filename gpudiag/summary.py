@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpudiag.report.contract import Action, ActionStep, Plan
 from gpudiag.report.text import mib as size
 from gpudiag.report.text import pids as pid_ranges
 from gpudiag.rules.engine import Match
+from gpudiag.timeline.daemons import is_of_the_machine
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.ledger import Entry
+from gpudiag.timeline.lives import UNKNOWN_GPU
 from gpudiag.timeline.shortage import shortage_of
-from gpudiag.verdict import HELD, NOTHING, RELEASED, RELEASING, Verdict
+from gpudiag.verdict import HELD, NOTHING, NOTICEABLE_MIB, RELEASED, RELEASING, Verdict
 
 BELOW = {
     "GPD502": "The GPU itself is in trouble, and no kill helps: it needs a reset or a reboot.",
@@ -30,7 +33,7 @@ def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequenc
     if below is not None and not settled and not plan.kill and not plan.stop_first:
         return " ".join(filter(None, (_what_happened(actions), below)))
     if verdict.outcome == HELD:
-        return " ".join(filter(None, (_what_happened(actions), _held(incident, plan))))
+        return " ".join(filter(None, (_what_happened(actions), _held(incident, verdict, plan))))
     if verdict.outcome == RELEASING:
         return f"{_leaving(verdict)} Wait and look again; do not kill anything more."
     if verdict.outcome == RELEASED:
@@ -70,7 +73,7 @@ def _step(step: ActionStep) -> str:
     return f"{step.tool} hit nothing that this evidence shows" if step.ran == "yes" else ""
 
 
-def _held(incident: Incident, plan: Plan) -> str:
+def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
     total = sum(ledger.figure.used_mib for ledger in incident.ledgers.values())
     on = f"{len(incident.ledgers)} GPUs" if len(incident.ledgers) > 1 else "the GPU"
     first = f"{plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}" if plan.stop_first else None
@@ -86,19 +89,20 @@ def _held(incident: Incident, plan: Plan) -> str:
         stop = f"First stop the {first}, then kill" if first else "Kill"
         return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
     if first:
-        return f"The memory is taken again after every kill: stop the {first} first."
+        if any(match.rule_id == "GPD205" for match in verdict.findings):
+            return f"The memory is taken again after every kill: stop the {first} first."
+        return f"{size(total)} on {on} are in use; {first} is to be ended by its own command below, not by a PID."
     waits = [entry.because for entry in plan.then if entry.kind == "wait"]
     if waits:
         return f"{size(total)} on {on}: {'; '.join(waits)}. Wait and look again."
-    entries = [entry for ledger in incident.ledgers.values() for entry in ledger.entries]
-    living = sum(entry.mib for entry in entries if entry.life is not None)
-    nobodys = sum(entry.mib for entry in entries if entry.kind == "unattributed")
-    if living and nobodys < living:
-        return f"{size(living)} on {on} are held by living processes; nothing shows which of them were to be stopped."
-    if living:
+    jobs, nobodys = _by_processes(incident), _by_nobody(incident)
+    if jobs and nobodys >= NOTICEABLE_MIB:
         return (
-            f"{size(nobodys)} on {on} are held by nobody that the evidence names, {size(living)} by living processes."
+            f"Of {size(total)} on {on}, {size(jobs)} are held by living processes and {size(nobodys)} by nobody that a "
+            "list names; nothing shows what was to be stopped."
         )
+    if jobs or _lists_jobs(incident):
+        return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
     if all(ledger.list_seen for ledger in incident.ledgers.values()):
         return f"{size(total)} on {on} are still held, and no process list names who holds them."
     return f"{size(total)} on {on} are still held, and no list of the holders was taken: no PID can be named yet."
@@ -138,9 +142,45 @@ def _unclear(incident: Incident, plan: Plan) -> str:
         return (
             f"The evidence has no GPU memory figure after the last command, so nothing can be said about memory.{known}"
         )
-    if any(entry.life is not None for ledger in incident.ledgers.values() for entry in ledger.entries):
-        return "Living processes hold memory, and the evidence does not show whether they are what was to be stopped."
+    nobodys = _by_nobody(incident)
+    if _lists_jobs(incident):
+        besides = f"; {size(nobodys)} more are held by nobody that a list names" if nobodys >= NOTICEABLE_MIB else ""
+        return (
+            "Living processes hold memory, and the evidence does not show whether they are what was to be "
+            f"stopped{besides}."
+        )
+    if nobodys >= NOTICEABLE_MIB and any(ledger.entries for ledger in incident.ledgers.values() if ledger.list_seen):
+        return f"{size(nobodys)} are in use and no process list names who holds them; what is missing stands below."
     return "Memory is in use, and the evidence does not show who holds it; what is missing stands below."
+
+
+def _job_entries(incident: Incident) -> Iterator[Entry]:
+    """What is booked on processes, those of the machine and its desktop left out."""
+    for ledger in incident.ledgers.values():
+        yield from (e for e in ledger.entries if e.life is not None and not is_of_the_machine(e.life))
+
+
+def _lists_jobs(incident: Incident) -> bool:
+    return any(True for _ in _job_entries(incident))
+
+
+def _by_processes(incident: Incident) -> float:
+    return sum(entry.mib for entry in _job_entries(incident))
+
+
+def _by_nobody(incident: Incident) -> float:
+    """What the lists that were taken leave without an owner."""
+    return sum(
+        ledger.total("unattributed")
+        for ledger in incident.ledgers.values()
+        if ledger.list_seen and not _lists_without_figure(incident, ledger.figure.gpu.host)
+    )
+
+
+def _lists_without_figure(incident: Incident, host: str) -> bool:
+    """The newest list names a process of which it does not say how much it holds, or on which GPU."""
+    own = (incident.booked_now(life) for life in incident.census.lives if life.host == host)
+    return any(mib is None or gpu == UNKNOWN_GPU for held in own for gpu, mib in held.items())
 
 
 def _shortage(incident: Incident, host: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
-from gpudiag.timeline.daemons import is_daemon
+from gpudiag.timeline.daemons import draws_only, is_daemon
 from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -15,9 +15,13 @@ from gpudiag.timeline.ledger import Entry, Ledger
 from gpudiag.timeline.lives import Key, Life
 
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
-LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD210"})
+LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD208", "GPD210"})
 """Rules whose finding says that a process was left behind: its memory is part of the problem, aimed at or not."""
+OWN_STOP_RULES = frozenset({"GPD206", "GPD208", "GPD209", "GPD212"})
+"""Rules whose finding says that somebody keeps the process alive who has a command of their own to end it."""
 NOTICEABLE_MIB = 64.0
+DESKTOP_MIB = 2 * IDLE_MIB
+"""What all that draws on one GPU may hold together and still be no more than a desktop."""
 
 _STUCK, _RESPAWN, _TIMING, _HOLDER, _MISSED, _SURVIVAL, _ASIDE = range(7)
 _OTHER_HOLDERS = frozenset({"GPD202", "GPD203", "GPD204", "GPD206", "GPD207", "GPD208", "GPD209", "GPD212"})
@@ -83,12 +87,14 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     )
 
 
-def scope_of(incident: Incident, matches: Iterable[Match]) -> frozenset[Key]:
+def scope_of(incident: Incident, matches: Sequence[Match]) -> frozenset[Key]:
     """What was aimed at, and what was left behind by the same owner (the only owner, where nothing was aimed at)."""
     left = set(_left_behind(incident, matches))
     if incident.aims.lives:
         owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
-        ours = {life.key for life in left if life.string("user") in owners or _of_target(incident, life)}
+        # A container's processes run as whom its image says; what ties them is the client that was ended.
+        by_client = {life.key for life in _left_behind(incident, matches, frozenset({"GPD208"}))}
+        ours = {life.key for life in left if life.string("user") in owners or _of_target(incident, life)} | by_client
         return incident.aims.lives | ours | _successors(incident, matches)
     return frozenset(life.key for life in left) if len({life.string("user") for life in left}) == 1 else frozenset()
 
@@ -107,10 +113,12 @@ def _of_target(incident: Incident, life: Life) -> bool:
     return life.string("user") is None and incident.aims.is_target(incident.family_of(life))
 
 
-def _left_behind(incident: Incident, matches: Iterable[Match]) -> Iterator[Life]:
+def _left_behind(
+    incident: Incident, matches: Iterable[Match], rules: frozenset[str] = LEFTOVER_RULES
+) -> Iterator[Life]:
     by_id = {incident.process_id(life): life for family in incident.families for life in family.members}
     for match in matches:
-        if match.rule_id not in LEFTOVER_RULES:
+        if match.rule_id not in rules:
             continue
         for row in match.rows:
             life = by_id.get(str(row["process"]))
@@ -127,8 +135,17 @@ def explains_held(match: Match) -> bool:
 
 
 def _holds_unmeasured(row: Row) -> bool:
-    """A list of the driver names the process without a figure."""
-    return row.get("holds_mib", 0.0) is None and row.get("listed") is True
+    """A list names the process without a figure; or it runs as meant and has a device open, where no list was taken."""
+    if row.get("holds_mib", 0.0) is not None:
+        return False
+    return row.get("listed") is True or (row.get("keeper_alive") is True and row.get("device_open") is True)
+
+
+def _kept_unlisted(incident: Incident, matches: Sequence[Match], ledger: Ledger) -> bool:
+    """No list of memory was taken, and on this host a process with a device open runs as it is meant to."""
+    host = incident.host_id(ledger.figure.gpu.host)
+    kept = (row for match in matches if match.rule_id in OWN_STOP_RULES for row in match.rows)
+    return not ledger.list_seen and any(row["host"] == host and _holds_unmeasured(row) for row in kept)
 
 
 def _ordered(matches: Sequence[Match]) -> list[Match]:
@@ -209,9 +226,10 @@ def _gpu_outcome(
         return RELEASING
     unowned = not ledger.list_seen or ledger.total("unattributed") >= NOTICEABLE_MIB
     if (unowned and above_baseline(ledger)) or any(entry.kind == "dead_process" for entry in owned):
-        return HELD if explained else UNCLEAR
+        return HELD if explained or _kept_unlisted(incident, matches, ledger) else UNCLEAR
     if owned and all(is_leaving(rows.get(_process(incident, entry))) for entry in owned):
         return RELEASING
+    owned = _without_desktop(owned)
     foreign = all(_is_foreign(rows.get(_process(incident, entry))) for entry in owned)
     aimed_here = any(host == ledger.figure.gpu.host for host, *_ in incident.aims.lives)
     if owned and not foreign and not aimed_here:
@@ -224,6 +242,14 @@ def _gpu_outcome(
     # Not shown to be older than the commands, and nothing shows that the memory was ever free: the same job again?
     known = [row for entry in owned if (row := rows.get(_process(incident, entry))) is not None]
     return NOTHING if all(row["alive_before"] or row["other_tenant"] for row in known) else UNCLEAR
+
+
+def _without_desktop(owned: list[Entry]) -> list[Entry]:
+    """What a desktop draws with is always there; more than it ordinarily needs is somebody's memory like any other."""
+    drawing = [entry for entry in owned if entry.life is not None and draws_only(entry.life)]
+    if sum(entry.mib for entry in drawing) > DESKTOP_MIB:
+        return owned
+    return [entry for entry in owned if entry not in drawing]
 
 
 def _process(incident: Incident, entry: Entry) -> str:

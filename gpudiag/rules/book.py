@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from gpudiag.rules.engines import Coupling, Engine, Restart
+from gpudiag.rules.engines import Coupling, Engine, Pool, Restart
 from gpudiag.shell.regex import RegexError, match
 from gpudiag.timeline.coupling import MAX_COMMAND_LINE
 
@@ -66,6 +66,21 @@ class Book:
         line = (cmdline or "")[:MAX_COMMAND_LINE]
         fitting = (one for one in known.restarts if one.by == found[1])
         return next((one for one in fitting if one.if_head is None or one.if_head.search(line)), None)
+
+    def pool_of(self, comm: str | None, cmdline: str | None) -> Pool | None:
+        """The pool that a parent of these words keeps."""
+        return self._pool(comm, cmdline, head=True)
+
+    def pool_around(self, comm: str | None, cmdline: str | None) -> Pool | None:
+        """The pool to which a process of these words belongs by its title."""
+        return self._pool(comm, cmdline, head=False)
+
+    def _pool(self, comm: str | None, cmdline: str | None, *, head: bool) -> Pool | None:
+        found = self.role_of(comm, cmdline)
+        known = self.engine(found[0]) if found is not None else None
+        if found is None or known is None or known.pool is None:
+            return None
+        return known.pool if found[1] == (known.pool.by if head else known.pool.kept) else None
 
     def version_in(self, engine: str, line: str) -> tuple[int, ...] | None:
         """The engine's version, where this line of its log tells it."""

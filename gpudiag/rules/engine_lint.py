@@ -52,6 +52,8 @@ def _problems(file: str, spec: EngineSpec, book: Book) -> Iterator[str]:
         yield from _unknown_roles("coupling", [coupling.through] if coupling.through else [], roles)
     yield from _unknown_roles("child", [child.of for child in spec.child], roles)
     yield from _unknown_roles("restart", [one.by for one in spec.restart], roles)
+    if spec.pool is not None:
+        yield from _unknown_roles("pool", [spec.pool.by, spec.pool.kept], roles)
 
 
 def _shadowed(spec: EngineSpec, book: Book) -> Iterator[str]:

@@ -143,6 +143,22 @@ class RestartSpec(Strict):
         return self
 
 
+class PoolSpec(Strict):
+    """Who keeps its children alive after their user left, by design."""
+
+    by: Role
+    """Role of the parent."""
+    kept: Role
+    """Role that the titles of the kept ones show; they may be its children whatever they are called."""
+    kind: Literal["ray", "notebook", "sidecar"]
+    """As ``stop_first`` names it."""
+    name: Annotated[str, Field(pattern=r"^[a-z ]+$")]
+    """What the parent is to people: ``node``, ``server``."""
+    stop: str | None = None
+    """Its own command that ends them; ``None``: there is none that ends one of them alone."""
+    because: Sentence
+
+
 class EngineSpec(Strict):
     """One file under ``engines/``."""
 
@@ -165,6 +181,7 @@ class EngineSpec(Strict):
     """What its launcher starts is one job that lives and dies together, also in sessions of their own."""
     child: tuple[ChildSpec, ...] = ()
     restart: tuple[RestartSpec, ...] = ()
+    pool: PoolSpec | None = None
     title: tuple[TitleSpec, ...] = ()
     log_prefix: tuple[LogPrefixSpec, ...] = ()
 
@@ -230,6 +247,18 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """A parent that keeps its children alive by design; fields as in ``PoolSpec``."""
+
+    by: str
+    kept: str
+    kind: str
+    name: str
+    stop: str | None
+    because: str
+
+
+@dataclass(frozen=True)
 class Engine:
     """An engine or launcher."""
 
@@ -250,6 +279,7 @@ class Engine:
     child_roles: Mapping[str, str]
     """Role of a process by the role of its parent."""
     restarts: tuple[Restart, ...]
+    pool: Pool | None
 
     def version_of(self, log_line: str) -> tuple[int, ...] | None:
         """The engine's version, where the line tells it."""
@@ -305,6 +335,7 @@ def compile_engine(spec: EngineSpec) -> Engine:
         one_job=spec.one_job,
         child_roles={child.of: child.role for child in spec.child},
         restarts=tuple(_restart(one) for one in spec.restart),
+        pool=Pool(**spec.pool.model_dump()) if spec.pool is not None else None,
     )
 
 

@@ -69,6 +69,19 @@ class RestartLaw(Protocol):
     def because(self) -> str: ...
 
 
+class PoolLaw(Protocol):
+    """A parent that keeps its children alive by design. Fields: ``rules.engines.PoolSpec``."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def stop(self) -> str | None: ...
+    @property
+    def because(self) -> str: ...
+
+
 class LawBook(Protocol):
     """Where the laws stand."""
 
@@ -82,6 +95,14 @@ class LawBook(Protocol):
 
     def restart_by(self, comm: str | None, cmdline: str | None) -> RestartLaw | None:
         """How a parent of these words starts its children again, if it does."""
+        ...
+
+    def pool_of(self, comm: str | None, cmdline: str | None) -> PoolLaw | None:
+        """The pool that a parent of these words keeps alive by design."""
+        ...
+
+    def pool_around(self, comm: str | None, cmdline: str | None) -> PoolLaw | None:
+        """The pool to which a process of these words belongs by its title."""
         ...
 
 

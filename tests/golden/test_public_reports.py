@@ -18,9 +18,6 @@ PUBLIC = Path(__file__).parents[1] / "fixtures" / "public"
 NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
 GAPS = {
     "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
-    "ollama-client-left": "a service that runs as meant",
-    "ray-idle-table-only": "a worker of a Ray node that lives",
-    "two-gpus-no-list-2017": "a desktop counts as somebody who holds the memory of the other GPU",
     "wsl2-reparented-to-shell": "orphans are not tied to memory where no list can be had (WSL2)",
     "xid45-hung-task": "frames of a hung task in the kernel log are not read",
 }

@@ -28,6 +28,7 @@ RIGHT = frozenset(
         "dynamo-trtllm-own-pgid",
         "enginecore-uvm-spin",
         "fastchat-heartbeat",
+        "fuser-names-container",
         "gb10-enginecore-left",
         "ghost-workers",
         "htop-in-container-440",

@@ -7,6 +7,7 @@ from itertools import islice
 
 from gpudiag.model import Citation
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
+from gpudiag.timeline.facts.custody import custody_citations, custody_columns, keeper_of
 from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
 from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
 from gpudiag.timeline.facts.kernel import killed_by_kernel
@@ -67,6 +68,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
     heir = incident.inherits_from(life) or gave_back
     parent_alive = _parent_alive(incident, life)
     root_alive = alive_root(incident, family)
+    keeper = keeper_of(incident, life)
     return about(incident, life) | {
         "held_mib": held_before(incident, life),
         "zombie": zombie,
@@ -109,8 +111,14 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         **dying_columns(signs, life, seen, delivered),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
+        **custody_columns(incident, life, keeper),
         "cites": incident.citations.add_all(
-            [*_proof(life, proof), *broken_citations(incident, life), *probe_citations(incident, life)]
+            [
+                *_proof(life, proof),
+                *broken_citations(incident, life),
+                *probe_citations(incident, life),
+                *custody_citations(keeper),
+            ]
         ),
     }
 

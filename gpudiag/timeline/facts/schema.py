@@ -197,6 +197,17 @@ HOLDER = Table(
         "machine_slept": Column(TEXT, "when the machine was last suspended or woken, as the kernel's log prints it"),
         "answers_signal": Column(FLAG, "kill -0 found a process with this PID (false: there is none)"),
         "in_process_table": Column(FLAG, "the process table of the newest look shows it"),
+        "in_pool": Column(
+            FLAG, "an engine's parent that keeps its children by design started it, or its title says so"
+        ),
+        "in_service": Column(FLAG, "it runs in a container, a pod or a service"),
+        "kept_by": Column(TEXT, "docker, kubernetes, systemd, ray, notebook: what keeps it alive"),
+        "kept_as": Column(TEXT, "the name of that container, unit or pool"),
+        "keeper_alive": Column(FLAG, "that keeper lives, or says that it runs"),
+        "client_ended": Column(FLAG, "the command that started its container is dead"),
+        "client_pid": Column(COUNT, "PID of that command"),
+        "mps_client": Column(FLAG, "the driver lists it as a client of the multi-process service"),
+        "mps_server_pid": Column(COUNT, "PID of that service's server, where one lives"),
     },
 )
 
