@@ -40,6 +40,7 @@ EXIT_OF_OUTCOME: Final = {
     "releasing": 12,
 }
 
+EXIT_OF_VERIFY: Final = {"back": 0, "held": 10, "cannot_be_told": EXIT_INCONCLUSIVE, "releasing": 12}
 EXIT_NOT_CLEAN: Final = 10
 EXIT_OF_VERDICT: Final = {"clean": 0, "not_clean": EXIT_NOT_CLEAN, "cannot_be_told": EXIT_INCONCLUSIVE}
 MAX_COMMANDS: Final = 1000
@@ -218,6 +219,46 @@ def simulate(
     _print(_render_answers(answers, output_format, several=command == "-"))
     codes = {EXIT_OF_VERDICT.get(answer.verdict, EXIT_INCONCLUSIVE) for answer in answers}
     raise typer.Exit(next(code for code in (EXIT_NOT_CLEAN, EXIT_INCONCLUSIVE, 0) if code in codes))
+
+
+@app.command()
+def verify(
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[BUNDLE]",
+            help="What gpudiag collect wrote here before the clean-up. Without one: are the GPUs free?",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[float, typer.Option("--wait", metavar="S", min=0, max=86400, help="Wait so long for it.")] = 0.0,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option("--gpu", metavar="GPU", help="Without a bundle: only this one, by index or UUID. Repeatable."),
+    ] = None,
+) -> None:
+    """Look again: are the processes of the plan gone, is the memory back?
+
+    Exit codes: 0 it is back (or the GPUs are free), 10 held, 11 cannot be told (also on another machine or boot),
+    12 still releasing, 2 usage, 3 the bundle cannot be read.
+    """
+    from gpudiag.evidence import Unreadable
+    from gpudiag.report.escape import visible
+    from gpudiag.verification import words
+    from gpudiag.verify import verify as verify_now
+
+    if bundle is not None and gpu:
+        _fail("--gpu is for waiting without a bundle: a bundle names its GPUs.", EXIT_USAGE)
+    try:
+        result = verify_now(bundle, gpu or [], wait)
+    except Unreadable as problem:
+        _fail(visible(str(problem)), EXIT_UNREADABLE)
+    except OSError as problem:
+        _fail(f"{problem.filename!r} cannot be read: {problem.strerror}.", EXIT_UNREADABLE)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _print(words.render(result))
+    raise typer.Exit(EXIT_OF_VERIFY.get(result.state, EXIT_INCONCLUSIVE))
 
 
 @app.command(

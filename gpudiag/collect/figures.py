@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from gpudiag.collect.runner import Job
@@ -21,7 +21,7 @@ def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
         if job.source.member == "query-gpu.csv" and job.good:
             found.update(_of_csv(job.text))
         for gpu in _gpus(job):
-            index, used = gpu.get("index"), _used(gpu)
+            index, used = gpu.get("index"), used_bytes(gpu)
             if isinstance(index, int) and used is not None:
                 found[index] = used / _MIB
     return found
@@ -34,7 +34,7 @@ def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
         gpus = list(_gpus(job))
         found = {} if gpus else found
         for gpu in gpus:
-            for pid, size in _bookings(gpu):
+            for pid, size in bookings(gpu):
                 found[pid] = found.get(pid, 0.0) + size / _MIB
     return found
 
@@ -44,7 +44,7 @@ def written_pids(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(number) for number in _ROW.findall(text)))
 
 
-def _used(gpu: dict[str, object]) -> int | None:
+def used_bytes(gpu: dict[str, object]) -> int | None:
     """Bytes. Of a divided GPU that may not be seen as a whole: what its visible parts have."""
     used = gpu.get("used_v2", gpu.get("used"))
     parts = gpu.get("mig_devices")
@@ -55,8 +55,9 @@ def _used(gpu: dict[str, object]) -> int | None:
     return sum(found) if found else None
 
 
-def _bookings(gpu: dict[str, object]) -> Iterator[tuple[int, int]]:
-    for kind in _LISTS:
+def bookings(gpu: dict[str, object], kinds: Sequence[str] = _LISTS) -> Iterator[tuple[int, int]]:
+    """PID and bytes of NVML's lists of one GPU; 0 where it does not tell how much."""
+    for kind in kinds:
         rows = gpu.get(kind)
         for row in cast("list[list[object]]", rows) if isinstance(rows, list) else ():
             if len(row) > 1 and isinstance(row[0], int):

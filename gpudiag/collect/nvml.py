@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from gpudiag.collect import libnvml
 from gpudiag.collect.libnvml import LISTS, NvmlError
@@ -189,6 +189,15 @@ def series(machine: Machine, out: Out, duration_s: float, every_s: float) -> Non
     if waiting is not None:
         out.line(separator + waiting)
     out.line("]")
+
+
+def watch(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
+    """For whoever waits: every sample at once, a JSON object a line, with the UUIDs; GPUs that fail are left out."""
+    nvml = _Nvml(machine)
+    uuids = {index: nvml.nature(handle).get("uuid") for index, handle in nvml.handles}
+    for stamp, _, gpus in _samples(nvml, duration_s, every_s):
+        named = [{"uuid": uuids.get(cast("int", gpu["index"])), **gpu} for gpu in gpus]
+        out.line(json.dumps({"t": stamp, "gpus": named, "failed": nvml.failed}))
 
 
 def _samples(nvml: _Nvml, duration_s: float, every_s: float) -> Iterator[tuple[str, float, list[dict[str, object]]]]:
