@@ -14,6 +14,7 @@ from gpudiag.report import contract as c
 from gpudiag.rules.engine import Match, RuleResult
 from gpudiag.rules.rivals import judge_rivals
 from gpudiag.rules.schema import Rule
+from gpudiag.shell.signals import KILL
 from gpudiag.summary import summarise
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.holder import alive_root
@@ -311,11 +312,17 @@ def _action(incident: Incident, action: ActionView, reach: Sequence[Row], carrie
     )
 
 
+def _came_later(step: StepView, row: Row) -> bool:
+    """SIGKILL would have ended it, it lives, and nothing shows that it was there: say, the grep that looks for others."""
+    return step.replay.signal == KILL and row["alive_now"] is True and row["alive_then"] is not True
+
+
 def _step(
     incident: Incident, action: ActionView, step: StepView, reach: Sequence[Row], carriers: Sequence[Row]
 ) -> c.ActionStep:
     rows = [row for row in reach if row["step"] == step.id and row["pid"] is not None]
-    hit = sorted({_pid(r) for r in rows if r["selected"] and r["permitted"] is not False and r["ran"] is not False})
+    chosen = [r for r in rows if r["selected"] and r["permitted"] is not False and r["ran"] is not False]
+    hit = sorted({_pid(r) for r in chosen if not _came_later(step, r)})
     shells = [
         r for r in carriers if r["step"] == step.id and r["matches"] and not r["execs"] and r["death_seen"] is not False
     ]
