@@ -103,7 +103,7 @@ def _plan(page: Page, view: View) -> None:
     plan = view.report.plan
     page.heading("What to do")
     if plan.stop_first:
-        page.say("First stop what would start it again:")
+        page.say(view.stop_heading)
         for stop in plan.stop_first:
             where = view.stop_place(stop)
             page.say(f"{word({}, stop.kind)} {stop.id}{f' ({where})' if where else ''}", 4)

@@ -175,6 +175,12 @@ class View:
         what = "this process" if len(entries) == 1 else f"these {plural(len(entries), 'process', 'processes')} in order"
         return f"Kill {what}: {pids(entry.pid for entry in entries)}.{_gain(frees)}"
 
+    @property
+    def stop_heading(self) -> str:
+        """Why something is stopped before anything is killed."""
+        kinds = {stop.kind for stop in self.report.plan.stop_first}
+        return f"First stop what {'keeps it' if kinds == {'sidecar'} else 'would start it again'}:"
+
     def stop_place(self, stop: StopFirst) -> str:
         """Where the command is given; empty for the host itself."""
         return self.place("", stop.run_in)

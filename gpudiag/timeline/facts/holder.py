@@ -9,6 +9,7 @@ from gpudiag.model import Citation
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
 from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
 from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
+from gpudiag.timeline.facts.importer import client_citations, importer_columns
 from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
@@ -102,10 +103,16 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "family_first_pid": min(member.pid for member in family.members),
         "log_role": _log_role(incident, life),
         **dying_columns(signs, life, seen, delivered),
+        **importer_columns(incident, family, life),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
         "cites": incident.citations.add_all(
-            [*_proof(life, proof), *broken_citations(incident, life), *probe_citations(incident, life)]
+            [
+                *_proof(life, proof),
+                *broken_citations(incident, life),
+                *probe_citations(incident, life),
+                *client_citations(incident, family, life),
+            ]
         ),
     }
 
