@@ -48,6 +48,7 @@ CAUSES = frozenset(
         "sglang-ci-not-idle",
         "sglang-ci-other-uid",
         "sighup-closed-shell",
+        "slurm-pt-data-workers",
         "smg-oom-names-holder",
         "t4-gsp-256mb",
         "titanx-384-thin",

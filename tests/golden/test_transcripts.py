@@ -57,6 +57,7 @@ RIGHT = frozenset(
         "sglang-gb300-reparented",
         "sighup-closed-shell",
         "slurm-epilog-idx",
+        "slurm-pt-data-workers",
         "smg-oom-names-holder",
         "suspend-xid13-container",
         "t4-gsp-256mb",
