@@ -313,7 +313,7 @@ def _action(incident: Incident, action: ActionView, reach: Sequence[Row], carrie
 
 
 def _came_later(step: StepView, row: Row) -> bool:
-    """SIGKILL would have ended it, it lives, and nothing shows that it was there: say, the grep that looks for others."""
+    """SIGKILL would have ended it, it lives, and nothing shows that it was there: a grep that looks for others, say."""
     return step.replay.signal == KILL and row["alive_now"] is True and row["alive_then"] is not True
 
 

@@ -459,7 +459,8 @@ class LogEvent:
     """``role``, ``loading``, ``startup_complete``, ``shutdown``, ``death`` (ended unexpectedly), ``parent_exited``,
     ``oom``, ``memory_in_use`` (what an out-of-memory message says of another process), ``low_memory_start``,
     ``memory_freed`` (a start saw somebody else's memory come free), ``still_in_use`` (a wait for an idle GPU ended in
-    vain), ``host_cache`` (the server keeps a cache in pinned host memory), ``address_in_use``."""
+    vain), ``host_cache`` (the server keeps a cache in pinned host memory), ``address_in_use``,
+    ``client_lost`` (a sidecar is asked about a server that it does not know any more)."""
     pid: Optional[int]
     """The process that the line is about, in the server's PID namespace; ``None`` if the line does not name it."""
     role: Optional[str]

@@ -58,6 +58,7 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
         *_stop_first(incident, verdict),
         *_supervisors(incident, verdict, picked),
         *own_stops(incident, verdict),
+        *_sidecars(incident, verdict),
     ]
     stopped = {pid for pid, _ in stop}
     chosen = [c for c in picked if c.life.pid not in stopped]
@@ -338,6 +339,19 @@ def _supervisors(incident: Incident, verdict: Verdict, picked: Sequence[Candidat
             if shielded(incident, parent) is not None or (spared and parent.key not in verdict.scope):
                 continue
         yield _stop_supervised(incident, watched)
+
+
+def _sidecars(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
+    """A sidecar that keeps a dead server's memory and works for nobody else there: its own service starts it anew."""
+    matches = [match for match in verdict.findings if match.rule_id == "GPD204" and match.certainty != "possible"]
+    rows = [row for match in matches for row in match.rows if verdict.outcome == HELD]
+    for row in rows:
+        life = next((one for one in incident.census.lives if incident.process_id(one) == row["process"]), None)
+        if life is None or not row["holds_mib"] or row["sole_holder"] is not True or incident.alive(life) is not True:
+            continue
+        if shielded(incident, life) is None:
+            command = kill_command(incident, life, "TERM")
+            yield life.pid, StopFirst(kind="sidecar", id=str(life.pid), command=command, run_in="host")
 
 
 def _stop_supervised(incident: Incident, watched: Supervision) -> tuple[int, StopFirst]:

@@ -88,6 +88,8 @@ def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
         holds = f"{pids} {'holds' if one else 'hold'} {size(frees)}" if frees else listed
         stop = f"First stop the {first}, then kill" if first else "Kill"
         return f"{holds}. {stop} {'it' if one else 'them in the order below'}."
+    if first and plan.stop_first[0].kind == "sidecar":
+        return f"The {first} keeps memory that a server left to it: stop it by its own service, or as below."
     if first:
         if any(match.rule_id == "GPD205" for match in verdict.findings):
             return f"The memory is taken again after every kill: stop the {first} first."

@@ -38,7 +38,7 @@ from gpudiag.model import (
     TraceEvent,
     Unit,
 )
-from gpudiag.parse import leftover, proc_files
+from gpudiag.parse import leftover, proc_files, tallies
 from gpudiag.parse.formats import rows
 from gpudiag.parse.order import dated, placed
 from gpudiag.parse.parsed import Parsed, Row
@@ -64,6 +64,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
             read = [_as_recorded(row, exhibit) for row in rows(exhibit)]
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
             found += dated((row for row in read if not isinstance(row, KillAction)), evidence)
+            found += tallies.rows(exhibit, found[start:])
         found[start:] = leftover.capped(found[start:])
     return Parsed(
         looks=tuple(look for evidence in inputs for look in evidence.looks),

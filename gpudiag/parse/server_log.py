@@ -78,6 +78,7 @@ FACTS = (
         "Allocating 243.00 GB host memory for hierarchical KV cache.",
         own=True,
     ),
+    _said("client_lost", "No registered GPU context found for instance ID", own=True),
     # Ray's OutOfMemoryError is about host memory.
     _said("oom", "CUDA out of memory", "CUDA error: out of memory", "HIP out of memory", own=True),
     _said("address_in_use", "address already in use", "Address already in use", "EADDRINUSE", own=True),
@@ -218,6 +219,7 @@ SIGNS = (
     "Listening at",
     "Load weight ",
     "Main process received",
+    "No registered GPU context",
     "Parent ",
     "Quick exit",
     "RUNNING state",

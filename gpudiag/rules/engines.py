@@ -16,9 +16,9 @@ from pydantic import Field, model_validator
 from gpudiag.rules.files import data_dir, read_model, toml_files
 from gpudiag.rules.schema import Sentence, Strict
 
-Role = Literal["server", "engine", "worker", "tracker", "launcher", "helper"]
+Role = Literal["server", "engine", "worker", "tracker", "launcher", "helper", "sidecar"]
 """``engine`` starts the workers for a server or launcher; a ``tracker`` belongs to a server that left it behind or not;
-a ``helper`` is a daemon of the engine that opens no device."""
+a ``helper`` is a daemon of the engine that opens no device; a ``sidecar`` maps the device memory of servers."""
 
 MAX_LOOKED_AT = 1024
 """Characters of a command line that patterns see; a title or a server's own words stand at the beginning."""

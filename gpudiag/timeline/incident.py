@@ -248,7 +248,9 @@ class Incident:
         if item is None or self.alive(life) is True or (self.alive(life) is None and not self.kill_delivered(life)[0]):
             return None
         booked = item.dead.sightings[item.look.id].held()
-        figures = [(newest_figure(self, gpu), mib) for gpu, mib in booked.items() if gpu != UNKNOWN_GPU and mib]
+        figures = [
+            (newest_figure(self, gpu), mib) for gpu, mib in booked.items() if gpu != UNKNOWN_GPU and mib is not None
+        ]
         back = [figure is not None and figure.used_mib < mib / 2 for figure, mib in figures]
         return item if back and all(back) else None
 

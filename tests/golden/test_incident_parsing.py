@@ -82,7 +82,7 @@ TRUTH = {
     "shard-pidfile-gone": Truth(6, 1, processes=2, gpus=1, bookings=2, unknown=(1, 1)),
     "sighup-closed-shell": Truth(5, 0, processes=3, bookings=1, unknown=(1, 1)),
     "slurm-epilog-idx": Truth(4, 0, gpus=8, unknown=(3, 4)),
-    "slurm-pt-data-workers": Truth(9, 1, processes=2, gpus=8, bookings=7, handles=126, unknown=(5, 7)),
+    "slurm-pt-data-workers": Truth(9, 1, processes=128, gpus=8, bookings=7, handles=126, unknown=(5, 7)),
     "smg-oom-names-holder": Truth(3, 0, processes=1, unknown=(0, 5)),
     "suspend-xid13-container": Truth(5, 0, processes=1, bookings=1, other=1),
     "t4-gsp-256mb": Truth(1, 0, gpus=1),

@@ -10,6 +10,7 @@ from gpudiag.timeline.facts.broken import broken_citations, broken_columns
 from gpudiag.timeline.facts.custody import custody_citations, custody_columns, keeper_of
 from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
 from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
+from gpudiag.timeline.facts.importer import client_citations, importer_columns
 from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
@@ -109,6 +110,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         "family_first_pid": min(member.pid for member in family.members),
         "log_role": _log_role(incident, life),
         **dying_columns(signs, life, seen, delivered),
+        **importer_columns(incident, family, life),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
         **custody_columns(incident, life, keeper),
@@ -118,6 +120,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
                 *broken_citations(incident, life),
                 *probe_citations(incident, life),
                 *custody_citations(keeper),
+                *client_citations(incident, family, life),
             ]
         ),
     }

@@ -51,7 +51,9 @@ COMMON: dict[str, Column] = {
 }
 
 _PROCESS_NOW: dict[str, Column] = {
-    "role": Column(TEXT, "server, engine, worker, tracker, launcher or null; from titles, command lines and logs"),
+    "role": Column(
+        TEXT, "server, engine, worker, tracker, launcher, helper, sidecar or null; from titles, command lines and logs"
+    ),
     "holds_mib": Column(NUMBER, "device memory that the newest look ties to the process; 0 = it holds none"),
     "listed": Column(FLAG, "a process list of the newest look names it, with or without a figure"),
     "device_untold": Column(FLAG, "the newest look tells of nobody who holds device memory or has a device open"),
@@ -177,6 +179,11 @@ HOLDER = Table(
         "booked_on": Column(COUNT, "that dead process, where the driver's list still names it"),
         "kept_until_its_end": Column(FLAG, "an earlier look shows it so; it was killed, and the memory came back"),
         "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),
+        "imports_memory": Column(FLAG, "a sidecar by its own words, or memory on another host came free with its end"),
+        "freed_elsewhere": Column(FLAG, "a GPU of another host, where nobody was found, fell when it was ended"),
+        "freed_elsewhere_mib": Column(NUMBER, "by how much; null where that was not seen"),
+        "client_lost": Column(FLAG, "it is a sidecar, and a log says that a server that it works for is unknown now"),
+        "sole_holder": Column(FLAG, "nobody else who may be alive is booked on its GPUs"),
         "device_open": Column(FLAG, "it has a device file open or mapped in the newest look"),
         "user": Column(TEXT, "its user"),
         "other_tenant": Column(FLAG, "another user's job, before and after alike"),
