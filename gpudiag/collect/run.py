@@ -19,7 +19,7 @@ from gpudiag.collect.machine import Machine
 from gpudiag.collect.recording import Options, clocks, finish_look, start_look, start_record
 from gpudiag.collect.runner import Job, Runner
 from gpudiag.collect.secrets import Secrets
-from gpudiag.collect.settle import Settled, settle, start_ticks
+from gpudiag.collect.settle import NOT_WATCHED, Settled, settle, start_ticks
 from gpudiag.collect.source import Context, Out, Source
 
 BEFORE, AFTER = "before", "after"
@@ -29,6 +29,8 @@ _READY_S = 3.0
 """How long the command waits for the kernel's trace to begin."""
 _ENDING_S = 10.0
 """For a recording that was told to end."""
+_UNWATCHED_S = 2.0
+"""Before the last look where memory cannot be watched: what was killed a moment ago is not gone yet."""
 _KILLS = "kill-commands.json"
 
 
@@ -123,6 +125,8 @@ def _course(
             over=lambda: signals.asked_to_end,
             started=runner.pids.append,
         )
+        if settled.how == NOT_WATCHED:
+            runner.run(until=time.monotonic() + _UNWATCHED_S)
         _look(wish.options, AFTER, machine, runner, first)
     finally:
         _end(recordings, runner)

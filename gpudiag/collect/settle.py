@@ -15,6 +15,7 @@ STILL_MIB = 16.0
 """What moves less stands still."""
 IDLE_MIB = 600.0
 """An idle GPU shows up to about so much."""
+NOT_WATCHED = "not watched"
 _EVERY_S = 0.1
 _FIRST_S = 15.0
 
@@ -44,7 +45,7 @@ def settle(
     try:
         watch = Watch(machine, _FIRST_S + deadline_s, _EVERY_S)
     except OSError as error:
-        return Settled("not watched", 0.0, str(error))
+        return Settled(NOT_WATCHED, 0.0, str(error))
     started(watch.pid)
     still = _Still()
     seen = False
@@ -52,12 +53,12 @@ def settle(
         while True:
             passed = time.monotonic() - begun
             if over() or passed >= deadline_s + (0.0 if seen else _FIRST_S):
-                return Settled("interrupted" if over() else "deadline" if seen else "not watched", passed)
+                return Settled("interrupted" if over() else "deadline" if seen else NOT_WATCHED, passed)
             serve(_EVERY_S / 2)
             sample = watch.next(_EVERY_S)
             if sample is None:
                 if watch.ended:
-                    return Settled("not watched", passed, watch.because)
+                    return Settled(NOT_WATCHED, passed, watch.because)
                 continue
             seen = True
             if _free(sample):

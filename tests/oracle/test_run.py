@@ -5,8 +5,11 @@ Commands that kill by a pattern run in a PID namespace of their own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import select
 import shutil
 import signal
 import subprocess
@@ -190,6 +193,32 @@ def test_an_interrupt_is_for_the_command(tmp_path: Path) -> None:
         recorder.send_signal(signal.SIGINT)
         assert recorder.communicate(timeout=30)[0] == "caught\n"
     assert recorder.returncode == 7
+    assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def test_on_a_terminal_the_command_is_in_the_foreground(tmp_path: Path) -> None:
+    """It reads from the terminal, and ^C ends it alone."""
+    line = "echo ready; read word; echo got $word; sleep 60"
+    words = [*CALL, "-o", str(tmp_path / "x.tgz"), "--no-explain", "--", line]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(words[0], words, environment())
+    seen = b""
+
+    def shows(what: bytes) -> bool:
+        nonlocal seen
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 4096)
+        return what in seen
+
+    assert wait_for(lambda: shows(b"ready"), 20), seen
+    os.write(terminal, b"this\n")
+    assert wait_for(lambda: shows(b"got this")), seen
+    os.write(terminal, b"\x03")
+    assert wait_for(lambda: shows(b"signal 2 ended the command"), 20), seen
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
     assert not read_contents(tmp_path / "x.tgz").flaws
 
 
