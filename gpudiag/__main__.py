@@ -1,4 +1,4 @@
-"""``gpudiag`` and ``python3 -m gpudiag``. The collector starts alone: to load the rest takes longer than to look."""
+"""``gpudiag`` and ``python3 -m gpudiag``. Who looks starts alone: to load the rest takes longer than to look."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import sys
 
 
 def main() -> None:
-    """Hand the words to the collector, or to the command line that has all commands."""
+    """Hand the words to who looks, or to the command line that has all commands."""
     if sys.argv[1:2] == ["collect"]:
         from gpudiag.collect.main import main as collect
 
         raise SystemExit(collect(sys.argv[2:]))
+    if sys.argv[1:2] == ["run"]:
+        from gpudiag.collect.run_main import main as run
+
+        raise SystemExit(run(sys.argv[2:]))
     from gpudiag.cli import main as all_commands
 
     all_commands()

@@ -273,6 +273,17 @@ def collect(context: typer.Context) -> None:
     raise typer.Exit(collect_main(context.args))
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def run(context: typer.Context) -> None:
+    """Run a clean-up command, record everything around it, and explain; `gpudiag run --help` lists the options."""
+    from gpudiag.collect.run_main import main as run_main
+
+    raise typer.Exit(run_main(context.args))
+
+
 @rules_app.command("list")
 def rules_list() -> None:
     """List every rule: id, maturity, title."""

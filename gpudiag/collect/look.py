@@ -30,6 +30,7 @@ _MORE_QUERIES = (
     ("q.xml", "nvidia-smi -q -x", None),
 )
 NVML_MEMBER = "nvml.json"
+SERIES_MEMBER = "nvml-series.json"
 GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in (*_QUERIES, *_MORE_QUERIES)))
 """Sources that ask the driver."""
 _TOOL_DEADLINE_S = 5.0
@@ -117,7 +118,7 @@ def series_source(machine: Machine, duration_s: float, every_s: float) -> Source
     """Device memory over time; ``duration_s`` from its start."""
     return Source(
         "memory over time",
-        "nvml-series.json",
+        SERIES_MEMBER,
         duration_s + 2,
         produce=lambda out: _series(machine, out, duration_s, every_s),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpudiag.bundle.sinks import PARTIAL
+from gpudiag.collect.explaining import explain_here
 from gpudiag.collect.extras import sources as extra_sources
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.options import Chosen, chosen
@@ -49,7 +50,7 @@ def _here(asked: Chosen, machine: Machine) -> int:
         return EXIT_WRITE
     _report(done, root=machine.root)
     code = EXIT_WRITTEN if done.answered else EXIT_NO_GPU
-    return _explain([done.path], code) if asked.explain else code
+    return explain_here([done.path], code) if asked.explain else code
 
 
 def _far(asked: Chosen) -> int:
@@ -62,7 +63,7 @@ def _far(asked: Chosen) -> int:
         code = EXIT_NO_GPU
     if not asked.explain or interrupted or not done.paths:
         return code
-    told = _explain(done.paths, code)
+    told = explain_here(done.paths, code)
     # A report that lacks a host must not pass for an all-clear.
     return code if failed else told
 
@@ -86,23 +87,6 @@ def _rest(path: Path) -> str:
         return "What was written until then can be explained."
     partial = Path(f"{path}{PARTIAL}")
     return f"What was seen until then is readable: {partial}" if partial.exists() else "Nothing was written."
-
-
-def _explain(paths: Sequence[Path], otherwise: int) -> int:
-    """Go on as ``gpudiag explain``, with its exit code; ``otherwise`` where it is not installed."""
-    # Neither is needed to look, and to load them would take longer.
-    import subprocess
-    from importlib.util import find_spec
-
-    if any(find_spec(name) is None for name in ("gpudiag.cli", "typer", "polars")):
-        say("gpudiag: the bundle cannot be explained here: only the collector is installed")
-        return otherwise
-    sys.stdout.flush()
-    go_on = "from gpudiag.cli import main; main()"
-    try:
-        return subprocess.call([sys.executable, "-c", go_on, "explain", "--", *map(str, paths)])
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
 
 
 def _print_collector() -> int:

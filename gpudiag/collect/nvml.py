@@ -174,13 +174,17 @@ def look(machine: Machine, out: Out) -> None:
         raise Ended("truncated", "; ".join(failed)[:1000])
 
 
-def series(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
-    """``nvml-series.json``: all GPUs, sampled; a row where something changed, and the last one."""
+def series(
+    machine: Machine, out: Out, duration_s: float, every_s: float, over: Callable[[], bool] = lambda: False
+) -> None:
+    """``nvml-series.json``: all GPUs, sampled; a row where something changed, and the last one. ``over`` ends it."""
     nvml = _Nvml(machine)
     out.line("[")
     separator = ""
     shown = waiting = None
     for stamp, spent, gpus in _samples(nvml, duration_s, every_s):
+        if over():
+            break
         row = json.dumps({"t": stamp, "s": spent, "gpus": gpus})
         waiting = row
         if gpus != shown:

@@ -162,7 +162,7 @@ def _targets(given: argparse.Namespace, hosts: Sequence[Destination]) -> tuple[P
     if len(hosts) > 1 and output is not None and not output.is_dir():
         raise ValueError(f"-o {output}: with several hosts it is the directory of their bundles, and must exist")
     if output is None or output.is_dir():
-        folder = output or _writable()
+        folder = output or writable()
         if hosts:
             return folder, folder
         output = folder / default_name(os.uname().nodename, mark)
@@ -198,7 +198,7 @@ def _instant(text: str) -> str:
     return moment.isoformat()
 
 
-def _writable() -> Path:
+def writable() -> Path:
     """This directory, or that of temporary files where nothing can be written here."""
     if os.access(".", os.W_OK | os.X_OK):
         return Path()

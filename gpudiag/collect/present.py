@@ -54,15 +54,21 @@ def presence(pid: int, start_ticks: int | None, machine: Machine) -> str:
     return LEAVING if int(fields[_FLAGS]) & _PF_EXITING else ALIVE
 
 
-def started_s(pid: int, machine: Machine) -> float | None:
-    """When the process with this PID started, in seconds since the epoch."""
+def ticks_of(pid: int, machine: Machine) -> int | None:
+    """Start ticks of the process that has this PID now."""
     try:
         fields = _stat(f"{machine.proc}/{pid}/stat")
     except PermissionError:
         return None
-    if fields is None:
+    return None if fields is None else int(fields[_START])
+
+
+def started_s(pid: int, machine: Machine) -> float | None:
+    """When the process with this PID started, in seconds since the epoch."""
+    ticks = ticks_of(pid, machine)
+    if ticks is None:
         return None
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START]) / os.sysconf("SC_CLK_TCK")
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - age
 
 
@@ -103,6 +109,16 @@ class Watch:
         self._open = True
         self.because: str | None = None
         """Why no more samples come, in the child's words."""
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        return self._child.pid
+
+    @property
+    def ended(self) -> bool:
+        """No more samples will come."""
+        return not self._open
 
     def next(self, within_s: float) -> Sample | None:
         """The next sample; ``None``: none came in time, or none will (``because``)."""

@@ -84,7 +84,7 @@ def record(
     begun = time.monotonic()
     names = options.looks()
     sink = Stream(1) if options.path == STANDARD_OUTPUT else None
-    bundle = BundleWriter(options.path, _start(options, names, machine), sink=sink)
+    bundle = BundleWriter(options.path, start_record(options, names, machine), sink=sink)
     runner = Runner(bundle, secrets, say)
     try:
         shown = _looks(options, names, machine, extras, runner)
@@ -116,23 +116,37 @@ def _looks(
     for number, name in enumerate(names):
         if number:
             runner.run(until=begun + number * step)
-        stuck = any(job.outcome == "timed_out" for job in shown if job.source.member in look.GPU_MEMBERS)
-        patience = min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
-        processes = look.process_source(machine, None if number else _around(options, machine))
-        sources = [*look.first_sources(machine, patience), processes]
-        more = look.more_sources(machine, patience)
-        jobs = [runner.start(source, name) for source in (sources if options.quick else [*sources, *more])]
+        jobs = start_look(options, name, machine, runner, shown)
         if number == 0:
             context = Context(machine, options.kills, options.logs, options.history)
             for source in extras(context):
                 runner.start(source)
-        _listen(jobs, runner)
-        if options.quick and not any(job.good for job in jobs if job.source.member == look.NVML_MEMBER):
-            jobs += [runner.start(source, name) for source in more]
-        runner.run(jobs)
-        shown += jobs
+        shown += finish_look(options, name, machine, runner, jobs)
     runner.run()
     return shown
+
+
+def start_look(options: Options, name: str, machine: Machine, runner: Runner, earlier: Sequence[Job]) -> list[Job]:
+    """Start the sources of a look. ``earlier``: those of the looks before it, which tell what to expect."""
+    patience = _patience(options, earlier)
+    processes = look.process_source(machine, None if earlier else _around(options, machine))
+    sources = [*look.first_sources(machine, patience), processes]
+    more = look.more_sources(machine, patience)
+    return [runner.start(source, name) for source in (sources if options.quick else [*sources, *more])]
+
+
+def finish_look(options: Options, name: str, machine: Machine, runner: Runner, jobs: list[Job]) -> list[Job]:
+    """Wait until it is in the bundle; all of its jobs."""
+    _listen(jobs, runner)
+    if options.quick and not any(job.good for job in jobs if job.source.member == look.NVML_MEMBER):
+        jobs += [runner.start(source, name) for source in look.more_sources(machine, _patience(options, jobs))]
+    runner.run(jobs)
+    return jobs
+
+
+def _patience(options: Options, jobs: Sequence[Job]) -> float:
+    stuck = any(job.outcome == "timed_out" for job in jobs if job.source.member in look.GPU_MEMBERS)
+    return min(_STUCK_DEADLINE_S, options.gpu_deadline_s) if stuck else options.gpu_deadline_s
 
 
 def _around(options: Options, machine: Machine) -> Following:
@@ -161,7 +175,8 @@ def clocks() -> Clocks:
     return Clocks(time.time_ns(), time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 
 
-def _start(options: Options, names: Sequence[str], machine: Machine) -> Start:
+def start_record(options: Options, names: Sequence[str], machine: Machine) -> Start:
+    """Who looks at which machine."""
     uid = os.geteuid()
     try:
         user = pwd.getpwuid(uid).pw_name

@@ -1,0 +1,180 @@
+"""The command of ``run``: exactly as typed, in a process group of its own, its output passed on and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+from gpudiag.collect.child import close_all_but
+
+SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
+"""Those whose ``-c`` the explanation understands."""
+_KEPT = 64 * 1024
+"""Bytes of each output that are kept."""
+_CHUNK = 1 << 16
+_LAST_WORDS_S = 0.3
+"""Output that is still open so long after the command belongs to something that it left running."""
+
+
+class Line(NamedTuple):
+    """A command as it was typed."""
+
+    text: str
+    """For a shell; empty: ``words`` are run as they are."""
+    words: tuple[str, ...]
+
+    @classmethod
+    def typed(cls, words: Sequence[str]) -> Line:
+        """One word is a line for the shell, as with ssh; several are a program and its arguments."""
+        return cls(words[0], ()) if len(words) == 1 else cls("", tuple(words))
+
+    def shell(self) -> str:
+        """The user's own shell, where it is one that takes ``-c`` as all do."""
+        own = os.environ.get("SHELL", "")
+        return own if Path(own).name in SHELLS and os.access(own, os.X_OK) else "/bin/sh"
+
+    def argv(self) -> tuple[str, ...]:
+        """What is executed."""
+        return self.words or (self.shell(), "-c", self.text)
+
+
+class Done(NamedTuple):
+    """How the command went."""
+
+    begun: str
+    ended: str
+    exit_code: int
+    """Negative: the signal that ended it."""
+    seconds: float
+    out: str
+    err: str
+
+    def record(self, line: Line) -> dict[str, object]:
+        """As ``kill-commands.json`` has it."""
+        command: dict[str, object] = {"argv": list(line.words)}
+        if line.text:
+            command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
+        times = {"t0": self.begun, "t1": self.ended, "rc": self.exit_code}
+        return {**command, **times, "out": self.out, "err": self.err, "source": "recorded"}
+
+
+class Command:
+    """It runs from the moment this is made. ``OSError``: it cannot be started."""
+
+    def __init__(self, line: Line) -> None:
+        outputs = [os.pipe(), os.pipe()]
+        self._kept = [os.memfd_create("output"), os.memfd_create("output")]
+        self._relay = _relay([pipe[0] for pipe in outputs], self._kept)
+        self._relay_gone = False
+        self._terminal = _own_terminal()
+        self.begun = _now()
+        self._start = time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                line.argv(), stdout=outputs[0][1], stderr=outputs[1][1], preexec_fn=self._lead
+            )
+        finally:
+            for pipe in outputs:
+                os.close(pipe[0])
+                os.close(pipe[1])
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Who passes the output on: one of the recorder's own."""
+        return (self._relay,)
+
+    def poll(self) -> bool:
+        """It has ended."""
+        return self._process.poll() is not None
+
+    def send(self, number: int) -> None:
+        """Pass a signal on."""
+        if not self.poll():
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, number)
+
+    def done(self) -> Done:
+        """After its end."""
+        ended, seconds = _now(), time.monotonic() - self._start
+        self._take_terminal_back()
+        end = time.monotonic() + _LAST_WORDS_S
+        while not self._relay_ended() and time.monotonic() < end:
+            time.sleep(0.005)
+        out, err = (os.pread(kept, _KEPT, 0).decode("utf-8", "replace") for kept in self._kept)
+        return Done(self.begun, ended, self._process.returncode, seconds, out, err)
+
+    def _lead(self) -> None:
+        """In the child: ``kill 0`` and a ^C are about the command and what it started, and not about the recorder."""
+        os.setpgid(0, 0)
+        if self._terminal is not None:
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+            os.tcsetpgrp(self._terminal, os.getpid())
+            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+
+    def _take_terminal_back(self) -> None:
+        if self._terminal is None:
+            return
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(self._terminal, os.getpgrp())
+        signal.signal(signal.SIGTTOU, before)
+
+    def _relay_ended(self) -> bool:
+        if not self._relay_gone:
+            self._relay_gone = os.waitpid(self._relay, os.WNOHANG)[0] != 0
+        return self._relay_gone
+
+
+def _relay(pipes: Sequence[int], kept: Sequence[int]) -> int:
+    """A process that passes output on until nobody writes any more, also when the recorder has gone: what the command
+    left running must not lose its output.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        close_all_but({0, 1, 2, *pipes, *kept})
+        _pass_on(list(zip(pipes, (1, 2), kept)))
+    finally:
+        os._exit(0)
+
+
+def _pass_on(ways: Sequence[tuple[int, int, int]]) -> None:
+    with selectors.DefaultSelector() as selector:
+        left = {memory: _KEPT for _, _, memory in ways}
+        for source, target, memory in ways:
+            selector.register(source, selectors.EVENT_READ, (target, memory))
+        while selector.get_map():
+            for key, _ in selector.select():
+                data = os.read(key.fd, _CHUNK)
+                if not data:
+                    selector.unregister(key.fd)
+                    continue
+                target, memory = key.data
+                left[memory] -= os.write(memory, data[: left[memory]])
+                with contextlib.suppress(OSError):  # Who read it has gone; the command goes on.
+                    rest = memoryview(data)
+                    while rest:
+                        rest = rest[os.write(target, rest) :]
+
+
+def _own_terminal() -> int | None:
+    """Standard input, where it is the terminal on which this process is in the foreground."""
+    try:
+        return 0 if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp() else None
+    except OSError:
+        return None
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")

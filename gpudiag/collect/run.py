@@ -1,0 +1,185 @@
+"""The course of ``run``: a look, the command, memory until it has settled, another look; all of it in one bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Callable, NamedTuple
+
+from gpudiag.bundle.writer import BundleWriter
+from gpudiag.collect import extras, figures, look, tracing
+from gpudiag.collect.command import Command, Done, Line
+from gpudiag.collect.machine import Machine
+from gpudiag.collect.recording import Options, clocks, finish_look, start_look, start_record
+from gpudiag.collect.runner import Job, Runner
+from gpudiag.collect.secrets import Secrets
+from gpudiag.collect.settle import NOT_WATCHED, Settled, settle, start_ticks
+from gpudiag.collect.source import Context, Out, Source
+
+BEFORE, AFTER = "before", "after"
+_PAUSE_S = 0.02
+"""Between two questions whether the command has ended."""
+_READY_S = 3.0
+"""How long the command waits for the kernel's trace to begin."""
+_ENDING_S = 10.0
+"""For a recording that was told to end."""
+_UNWATCHED_S = 2.0
+"""Before the last look where memory cannot be watched: what was killed a moment ago is not gone yet."""
+_KILLS = "kill-commands.json"
+
+
+class Wish(NamedTuple):
+    """What a person has asked for."""
+
+    line: Line
+    options: Options
+    settle_s: float
+    """How long memory is watched after the command, at most."""
+
+
+class Ran(NamedTuple):
+    """What came of it."""
+
+    path: Path
+    done: Done
+    settled: Settled
+    traced: bool
+    untraced_because: str | None
+    """Why there is no kernel trace."""
+
+
+class _Signals:
+    """While it is in force a signal is for the command; after the command it ends the wait; a second one ends all."""
+
+    def __init__(self) -> None:
+        self.command: Command | None = None
+        self.asked_to_end = False
+        self._before: list[tuple[int, object]] = []
+
+    def __enter__(self) -> _Signals:
+        # No signal is ignored: the command would inherit that.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before.append((number, signal.signal(number, self._take)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before:
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.command is not None and not self.command.poll():
+            self.command.send(number)
+        elif number != signal.SIGHUP:
+            if self.asked_to_end:
+                raise KeyboardInterrupt
+            self.asked_to_end = True
+
+
+def run(
+    wish: Wish,
+    machine: Machine,
+    secrets: Callable[[], Secrets] | None = None,
+    say: Callable[[Job], None] | None = None,
+    begins: Callable[[str | None], None] = lambda _: None,
+) -> Ran:
+    """Record everything. ``OSError``: the bundle cannot be written or the command not be started.
+
+    ``begins`` hears, right before the command, why there is no kernel trace (``None``: there is one).
+    """
+    bundle = BundleWriter(wish.options.path, start_record(wish.options, (BEFORE, AFTER), machine))
+    runner = Runner(bundle, secrets, say)
+    try:
+        with _Signals() as signals:
+            ran = _course(wish, machine, runner, signals, begins)
+        bundle.finish(clocks(), runner.pids)
+    finally:
+        runner.stop("the recorder was stopped")
+        bundle.close()
+    return ran
+
+
+def _course(
+    wish: Wish, machine: Machine, runner: Runner, signals: _Signals, begins: Callable[[str | None], None]
+) -> Ran:
+    trace = runner.start(tracing.trace_source(os.getpid()))
+    series = runner.start(_series_source(machine, wish.options.sample_s))
+    recordings = [trace, series]
+    try:
+        first = _look(wish.options, BEFORE, machine, runner, [])
+        known = start_ticks(figures.booked_mib(first), machine)
+        _until_begun(trace, runner)
+        begins(trace.because if trace.ended else None)
+        done = _command(wish.line, runner, signals)
+        settled = settle(
+            machine,
+            known,
+            wish.settle_s,
+            serve=lambda seconds: runner.run(until=time.monotonic() + seconds),
+            over=lambda: signals.asked_to_end,
+            started=runner.pids.append,
+        )
+        if settled.how == NOT_WATCHED:
+            runner.run(until=time.monotonic() + _UNWATCHED_S)
+        _look(wish.options, AFTER, machine, runner, first)
+    finally:
+        _end(recordings, runner)
+    runner.start(tracing.clock_source())
+    for source in extras.sources(Context(machine, logs=wish.options.logs)):
+        if source.member != _KILLS:
+            runner.start(source)
+    runner.run()
+    traced = trace.outcome == "ok"
+    return Ran(wish.options.path, done, settled, traced, None if traced else trace.because)
+
+
+def _look(options: Options, name: str, machine: Machine, runner: Runner, earlier: Sequence[Job]) -> list[Job]:
+    jobs = start_look(options, name, machine, runner, earlier)
+    return finish_look(options, name, machine, runner, jobs)
+
+
+def _until_begun(trace: Job, runner: Runner) -> None:
+    end = time.monotonic() + _READY_S
+    while not trace.ended and not trace.text and time.monotonic() < end:
+        runner.run(until=time.monotonic() + _PAUSE_S)
+
+
+def _command(line: Line, runner: Runner, signals: _Signals) -> Done:
+    command = signals.command = Command(line)
+    runner.pids.extend(command.pids)
+    while not command.poll():
+        runner.run(until=time.monotonic() + _PAUSE_S)
+    done = command.done()
+    # At once: a recorder that is killed from here on has it in its bundle.
+    runner.run([runner.start(_kill_source(line, done))])
+    return done
+
+
+def _end(recordings: Sequence[Job], runner: Runner) -> None:
+    """Let them write what they have; the trace gives its instance back."""
+    for job in recordings:
+        runner.tell(job, "end")
+    runner.run(recordings, until=time.monotonic() + _ENDING_S)
+
+
+def _kill_source(line: Line, done: Done) -> Source:
+    def write(out: Out) -> None:
+        for row in ("[", json.dumps(done.record(line)), "]"):
+            out.line(row)
+
+    return Source("the command", _KILLS, 5, produce=write, evidence="kill commands")
+
+
+def _series_source(machine: Machine, every_s: float) -> Source:
+    def write(out: Out) -> None:
+        from gpudiag.collect import nvml
+
+        nvml.series(machine, out, tracing.LONGEST_S, every_s, over=lambda: bool(select.select([0], [], [], 0)[0]))
+
+    return Source("memory over time", look.SERIES_MEMBER, tracing.LONGEST_S, produce=write, listens=True)

@@ -1,0 +1,310 @@
+"""``gpudiag run`` as a person starts it, on this machine, with the rights that there are.
+
+Commands that kill by a pattern run in a PID namespace of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudiag.bundle.reader import Contents, read_contents
+from tests.unit.collect.driver import compiled
+
+ROOT = Path(__file__).parents[2]
+CALL = [sys.executable, "-m", "gpudiag", "run"]
+INITIAL = "pid:[4026531836]"
+NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "SHELL": "/bin/bash"}
+
+
+def run(
+    folder: Path,
+    *words: str,
+    options: tuple[str, ...] = ("--no-explain",),
+    before: tuple[str, ...] = (),
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*before, *CALL, "-o", str(folder / "x.tgz"), *options, "--", *words],
+        cwd=folder,
+        env={**environment(), **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def start(folder: Path, line: str, name: str = "x.tgz") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*CALL, "-o", str(folder / name), "--no-explain", "--", line],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def texts(contents: Contents) -> dict[str, str]:
+    return {member.name: member.data.decode("utf-8", "replace") for member in contents.members}
+
+
+def kill_record(folder: Path) -> dict[str, Any]:
+    return json.loads(texts(read_contents(folder / "x.tgz"))["kill-commands.json"])[0]
+
+
+def report(folder: Path) -> dict[str, Any]:
+    words = [sys.executable, "-m", "gpudiag", "explain", "--format", "json", str(folder / "x.tgz")]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)
+
+
+def can_trace() -> bool:
+    """Root in the initial PID namespace, with a kernel that has tracefs."""
+    at_home = os.readlink("/proc/self/ns/pid") == INITIAL  # noqa: PTH115
+    return os.geteuid() == 0 and at_home and "tracefs" in Path("/proc/filesystems").read_text(encoding="ascii")
+
+
+def instances() -> list[str]:
+    """Trace instances of gpudiag on this machine."""
+    look = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; ls /sys/kernel/tracing/instances"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", look], capture_output=True, text=True, check=True)
+    return [name for name in done.stdout.split() if name.startswith("gpudiag-")]
+
+
+def wait_for(met: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while not met() and time.monotonic() < end:
+        time.sleep(0.05)
+    return met()
+
+
+needs_trace = pytest.mark.skipif(not can_trace(), reason="no right to use the kernel's trace")
+needs_namespace = pytest.mark.skipif(
+    shutil.which("unshare") is None or os.geteuid() != 0, reason="no right to make a PID namespace"
+)
+
+
+def test_output_and_exit_code_are_the_commands(tmp_path: Path) -> None:
+    done = run(tmp_path, "echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+    assert "err\n" in done.stderr
+    record = kill_record(tmp_path)
+    assert {key: record[key] for key in ("cmd", "shell", "rc", "out", "err", "source")} == {
+        "cmd": "echo out; echo err >&2; exit 3",
+        "shell": ["/bin/bash", "-c"],
+        "rc": 3,
+        "out": "out\n",
+        "err": "err\n",
+        "source": "recorded",
+    }
+    assert record["t0"] < record["t1"]
+    contents = read_contents(tmp_path / "x.tgz")
+    assert not contents.flaws
+    assert {"before/proc.json", "after/proc.json", "after/ps-tree.txt", "kernel.log"} <= texts(contents).keys()
+
+
+def test_a_signal_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+    done = run(tmp_path, "kill -9 $$")
+    assert done.returncode == 137
+    assert kill_record(tmp_path)["rc"] == -9
+    assert "signal 9 ended the command" in done.stderr
+
+
+def test_several_words_are_a_program_with_its_arguments(tmp_path: Path) -> None:
+    assert run(tmp_path, "printf", "%s|", "a b", "$HOME;").stdout == "a b|$HOME;|"
+    assert kill_record(tmp_path)["argv"] == ["printf", "%s|", "a b", "$HOME;"]
+
+
+def test_standard_input_is_the_commands(tmp_path: Path) -> None:
+    words = [*CALL, "-o", str(tmp_path / "x.tgz"), "--no-explain", "--", "cat"]
+    done = subprocess.run(words, env=environment(), input="typed\n", capture_output=True, text=True, check=False)
+    assert done.stdout == "typed\n"
+
+
+def test_the_recorder_does_not_carry_the_text(tmp_path: Path) -> None:
+    done = run(tmp_path, "tr '\\0' ' ' < /proc/$PPID/cmdline; : the-pattern")
+    assert "resume" in done.stdout
+    assert "the-pattern" not in done.stdout
+
+
+def test_who_carries_the_text_above_is_named(tmp_path: Path) -> None:
+    text = "echo a-rather-special-text"
+    assert "carries the command's text" not in run(tmp_path, text).stderr
+    (tmp_path / "x.tgz").unlink()
+    done = run(tmp_path, text, before=("timeout", "50"))
+    assert "gpudiag: timeout (PID " in done.stderr
+    assert done.stdout == "a-rather-special-text\n"
+
+
+def test_secrets_stay_out(tmp_path: Path) -> None:
+    run(tmp_path, "echo --api-key sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD")
+    data = texts(read_contents(tmp_path / "x.tgz"))
+    assert not [name for name, text in data.items() if "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD" in text]
+
+
+def test_kill_zero_is_about_the_command(tmp_path: Path) -> None:
+    assert run(tmp_path, "kill -9 0").returncode == 137
+    assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def test_what_the_command_leaves_running_keeps_its_output(tmp_path: Path) -> None:
+    run(tmp_path, "(sleep 3; echo late; echo survived > mark) & echo now")
+    assert wait_for((tmp_path / "mark").exists, 10)
+    assert (tmp_path / "mark").read_text() == "survived\n"
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    done = run(tmp_path, "no-such-program-here", "x")
+    assert done.returncode == 125
+    assert "No such file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("echo", "x"), ("--",), ("-o", "/no/such/folder/x.tgz", "--", "true")])
+def test_words_that_make_no_sense(words: tuple[str, ...]) -> None:
+    done = subprocess.run([*CALL, *words], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_is_for_the_command(tmp_path: Path) -> None:
+    with start(tmp_path, "trap 'echo caught; exit 7' INT; echo begun; while :; do sleep 0.05; done") as recorder:
+        assert recorder.stdout is not None
+        assert recorder.stdout.readline() == "begun\n"
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.communicate(timeout=30)[0] == "caught\n"
+    assert recorder.returncode == 7
+    assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def test_on_a_terminal_the_command_is_in_the_foreground(tmp_path: Path) -> None:
+    """It reads from the terminal, and ^C ends it alone."""
+    line = "echo ready; read word; echo got $word; sleep 60"
+    words = [*CALL, "-o", str(tmp_path / "x.tgz"), "--no-explain", "--", line]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(words[0], words, environment())
+    seen = b""
+
+    def shows(what: bytes) -> bool:
+        nonlocal seen
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 4096)
+        return what in seen
+
+    assert wait_for(lambda: shows(b"ready"), 20), seen
+    os.write(terminal, b"this\n")
+    assert wait_for(lambda: shows(b"got this")), seen
+    os.write(terminal, b"\x03")
+    assert wait_for(lambda: shows(b"signal 2 ended the command"), 20), seen
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
+    assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+@needs_trace
+def test_the_kernels_own_record_proves_who_was_hit(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        done = run(tmp_path, f"/bin/kill -9 {victim.pid}")
+        assert done.returncode == 0
+        assert "no kernel trace" not in done.stderr
+    data = texts(read_contents(tmp_path / "x.tgz"))
+    assert f"signal_generate: sig=9 errno=0 code=0 comm=sleep pid={victim.pid}" in data["trace.txt"]
+    assert json.loads(data["trace-clock.json"])["boot"] > 0
+    (step,) = report(tmp_path)["actions"][0]["steps"]
+    assert (step["ran"], step["hit"]) == ("yes", [victim.pid])
+    instance = data["trace.txt"].split("instance ", 1)[1].partition(",")[0]
+    assert instance.startswith("gpudiag-")
+    assert instance not in instances()
+
+
+@needs_trace
+def test_a_killed_recorder_leaves_no_instance_and_a_readable_bundle(tmp_path: Path) -> None:
+    with start(tmp_path, "echo $$; exec sleep 60") as recorder:
+        assert recorder.stdout is not None
+        command = int(recorder.stdout.readline())
+        own = f"gpudiag-{recorder.pid}-"
+        assert any(name.startswith(own) for name in instances())
+        recorder.kill()
+        recorder.wait()
+        assert wait_for(lambda: not any(name.startswith(own) for name in instances()))
+        os.kill(command, signal.SIGKILL)
+    contents = read_contents(tmp_path / "x.tgz.partial")
+    assert "before/proc.json" in texts(contents)
+    assert contents.start is not None
+    assert contents.start.looks == ("before", "after")  # so that nobody takes the first look for the newest state
+
+
+@needs_trace
+def test_what_a_dead_recorder_left_is_removed(tmp_path: Path) -> None:
+    make = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; mkdir /sys/kernel/tracing/instances/gpudiag-1-99"
+    subprocess.run(["unshare", "-m", "sh", "-c", make], check=True)  # PID 1 started at another time
+    assert "gpudiag-1-99" in instances()
+    run(tmp_path, "true")
+    assert "gpudiag-1-99" not in instances()
+
+
+@needs_trace
+def test_two_at_once(tmp_path: Path) -> None:
+    both = [start(tmp_path, f"sleep 1; echo {name}", f"{name}.tgz") for name in ("one", "two")]
+    for name, recorder in zip(("one", "two"), both, strict=True):
+        assert recorder.communicate(timeout=30)[0] == f"{name}\n"
+        contents = read_contents(tmp_path / f"{name}.tgz")
+        assert not contents.flaws
+        assert "sched_process_exit" in texts(contents)["trace.txt"]
+
+
+@needs_namespace
+def test_a_pattern_that_matches_its_own_shell(tmp_path: Path) -> None:
+    """The recorder lives, and shows that the second part never ran; in a namespace the trace is refused in words."""
+    script = tmp_path / "script"
+    script.write_text(
+        "/bin/true\n"  # PID 2 of a namespace is nobody that is looked at here
+        "bash -c 'exec -a \"python -m vllm.entrypoints.openai.api_server\" sleep 60' &\n"
+        "sleep 0.5\n"
+        f"{sys.executable} -m gpudiag run -o x.tgz --no-explain -- "
+        "'pkill -9 -f \"vllm.entrypoints\"; sleep 3; echo second'\n"
+        "echo rc=$?\n"
+    )
+    done = subprocess.run(
+        [*NAMESPACE, "bash", str(script)], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "rc=137\n", done.stderr
+    assert "no kernel trace (in a PID namespace of its own" in done.stderr
+    first, second, third = report(tmp_path)["actions"][0]["steps"]
+    assert first["ran"] == "yes"
+    assert first["hit"]
+    assert first["hit_shells"]
+    assert (second["ran"], third["ran"]) == ("no", "no")
+    assert "signal 9" in third["because"]
+
+
+def test_memory_that_stays(tmp_path: Path) -> None:
+    """A stand-in for the driver's library: its figure stands still, so the wait ends and the code tells it."""
+    done = run(tmp_path, "true", options=("--settle", "20", "--verify"), env=compiled(tmp_path))
+    assert "the memory stands still" in done.stderr
+    data = texts(read_contents(tmp_path / "x.tgz"))
+    assert len(json.loads(data["nvml-series.json"])) >= 1
+    assert done.stdout == ""  # the report goes where the tool's own words go
+    assert "GPU 0" in done.stderr
+    assert done.returncode in (0, 10)
