@@ -46,8 +46,6 @@ def select(words: Sequence[Word], world: World, caller: Caller) -> Selection:
         why = "who holds a socket is not recorded"
     elif any(word.text is None for word in request.files):
         why = "a file name depends on a variable or on another command"
-    elif world.open_devices is None:
-        why = "open and mapped device files were not recorded"
     elif not all((word.text or "").startswith("/dev/") for word in request.files):
         why = "only device files are recorded"
     if why is not None:
