@@ -46,8 +46,6 @@ def select(words: Sequence[Word], world: World, caller: Caller) -> Selection:
         why = "who holds a socket is not recorded"
     elif any(word.text is None for word in request.files):
         why = "a file name depends on a variable or on another command"
-    elif world.open_devices is None:
-        why = "open and mapped device files were not recorded"
     elif not all((word.text or "").startswith("/dev/") for word in request.files):
         why = "only device files are recorded"
     if why is not None:
@@ -108,13 +106,15 @@ def _glob(pattern: str, path: str) -> bool:
 def _verdict(process: Candidate, files: Sequence[Word], world: World, caller: Caller) -> Verdict:
     allowed = permitted(caller, process)
     held = (world.open_devices or {}).get(process.pid)
+    sees = any_of((caller.is_root, same_user(caller, process)))
+    if held is None and sees is False:
+        return Verdict(process.pid, False, allowed, True, "only root sees the descriptors of another user")
     if held is None:
         return Verdict(process.pid, None, allowed, None, "what it has open was not recorded")
     if not any(named(path, files) for path in held):
         return Verdict(process.pid, False, allowed, False, "does not have one of the files open or mapped")
     if process.state == "Z":
         return Verdict(process.pid, False, allowed, False, "a zombie leader shows no descriptors in /proc/PID/fd")
-    sees = any_of((caller.is_root, same_user(caller, process)))
     if sees is None:
         return Verdict(process.pid, None, allowed, None, "has one of the files open; who called fuser is not known")
     if not sees:

@@ -343,6 +343,22 @@ ELSEWHERE = Table(
     },
 )
 
+STEP = Table(
+    "one killing step of a command",
+    COMMON
+    | {
+        "tool": Column(TEXT, "pkill, killall, kill, fuser"),
+        "signal": Column(TEXT, "the signal it sends"),
+        "pattern": Column(TEXT, "its pattern, where it has one that is known"),
+        "hopeless": Column(FLAG, "its pattern can match no process whatever; null: the pattern is not known"),
+        "hopeless_why": Column(TEXT, "why"),
+        "ran": Column(FLAG, "it was started"),
+        "ran_proven": Column(FLAG, "what was observed shows that, not only the rules of the shell"),
+        "not_run_why": Column(TEXT, "why it was not, or perhaps not, run; null also where its shell was killed before"),
+        "held_mib": Column(NUMBER, "what the processes that it was meant for still hold"),
+    },
+)
+
 RELEASE = Table(
     "one family × one GPU on which it held memory in an earlier look",
     COMMON
@@ -384,5 +400,6 @@ TABLES: dict[str, Table] = {
     "order": ORDER,
     "reuse": REUSE,
     "elsewhere": ELSEWHERE,
+    "step": STEP,
     "gap": GAP,
 }

@@ -16,6 +16,7 @@ from gpudiag.timeline.facts.refusal import refusal_rows
 from gpudiag.timeline.facts.release import release_rows
 from gpudiag.timeline.facts.reuse import reuse_rows
 from gpudiag.timeline.facts.rows import frame
+from gpudiag.timeline.facts.steps import step_rows
 from gpudiag.timeline.facts.stuck import stuck_rows
 from gpudiag.timeline.incident import Incident
 
@@ -34,6 +35,7 @@ def build_tables(incident: Incident) -> dict[str, pl.DataFrame]:
         "host": frame("host", host_rows(incident)),
         "order": frame("order", order_rows(incident)),
         "elsewhere": frame("elsewhere", elsewhere_rows(incident)),
+        "step": frame("step", step_rows(incident)),
         "reuse": frame("reuse", reuse_rows(incident)),
     }
 
