@@ -392,8 +392,10 @@ def _apply_trace(view: ActionView, trace: Trace) -> None:
             direct = trace.signals_to(_literal(step), step.replay.signal, window)
             sent |= {event.target_pid for event in direct if event.target_pid is not None}
             step.cites.extend(event.cited for event in direct)
-        if covers or sent:
-            step.sent_to = {pid: pid in sent for pid in pids if covers or pid in sent}
+        # A shell's own kill starts no program: where its PIDs come from a list, what it sent is not told from others.
+        unseen = tool == "kill" and not step.traced and not _literal(step)
+        if (covers and not unseen) or sent:
+            step.sent_to = {pid: pid in sent for pid in pids if (covers and not unseen) or pid in sent}
 
 
 def _literal(step: StepView) -> tuple[int, ...]:

@@ -356,7 +356,12 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     adopted = adopt_strays(census, kinship, actions, hit)
     if adopted:  # their server was there before the commands, and so were they
         actions = replay_actions(dated, census, views, series, traces, listed, libraries, adopted, files)
-    own_lists = frozenset(look.id for look in looks if look.id in listed and views[look.id].own_namespace is not True)
+    whole_lists = {c.at.look for c in parsed.coverage if c.source == "compute processes" and c.complete is not False}
+    own_lists = frozenset(
+        look.id
+        for look in looks
+        if look.id in listed and look.id in whole_lists and views[look.id].own_namespace is not True
+    )
     heirs = _heirs(census, kinship, own_lists)
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
@@ -389,7 +394,7 @@ def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str]) -> list[
     """Who keeps the memory of the dead, look by look. ``own_lists``: looks whose list names every living holder."""
     found: list[Inheritance] = []
     for look in census.looks:
-        booked = inheritances(census, kinship, look)
+        booked = inheritances(census, kinship, look, whole=look.id in own_lists)
         for item in booked:
             if item.heirs:
                 census.note_absent(look.id, item.dead)

@@ -36,14 +36,17 @@ class Inheritance:
     """The driver books memory on the dead; if not, the memory is what no list accounts for."""
 
 
-def inheritances(census: Census, kinship: Kinship, look: Look) -> list[Inheritance]:
-    """All dead processes that the driver still books memory on, each with its heirs (there may be none)."""
+def inheritances(census: Census, kinship: Kinship, look: Look, *, whole: bool) -> list[Inheritance]:
+    """All dead processes that the driver still books memory on, each with its heirs (there may be none).
+
+    ``whole``: the look's list names every living holder of all GPUs; only then is anybody left over by elimination.
+    """
     dead = [life for life in census.lives if _booked(life, look) and _is_gone(life, look, census)]
     if not dead:
         return []
     possible = [life for life in census.lives if _keeps_devices(life, look, census, kinship)]
     found: list[Inheritance] = []
-    left = _only_users_left(census, kinship, look)
+    left = _only_users_left(census, kinship, look) if whole else ()
     for life in dead:
         if census.present(life, look) is not False:
             found.append(Inheritance(look, life, _next_in_number(left, life), False))
