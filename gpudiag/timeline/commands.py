@@ -393,7 +393,7 @@ def _apply_trace(view: ActionView, trace: Trace) -> None:
             sent |= {event.target_pid for event in direct if event.target_pid is not None}
             step.cites.extend(event.cited for event in direct)
         # A shell's own kill starts no program: where its PIDs come from a list, what it sent is not told from others.
-        unseen = tool == "kill" and not step.traced and not _literal(step)
+        unseen = tool == "kill" and step.replay.ran is not False and not step.traced and not _literal(step)
         if (covers and not unseen) or sent:
             step.sent_to = {pid: pid in sent for pid in pids if (covers and not unseen) or pid in sent}
 
