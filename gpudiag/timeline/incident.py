@@ -362,7 +362,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         for look in looks
         if look.id in listed and look.id in whole_lists and views[look.id].own_namespace is not True
     )
-    heirs = _heirs(census, kinship, own_lists)
+    heirs = _heirs(census, kinship, own_lists, _searched_by_root(parsed))
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
     memory = Memory(parsed.samples, gpus, looks)
@@ -390,11 +390,20 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     return incident
 
 
-def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str]) -> list[Inheritance]:
-    """Who keeps the memory of the dead, look by look. ``own_lists``: looks whose list names every living holder."""
+def _searched_by_root(parsed: Parsed) -> frozenset[str]:
+    """Looks in which root asked who has the devices open: nobody else sees the files of other people's processes."""
+    rows = (c for c in parsed.coverage if c.source == "open handles" and c.outcome == "ok")
+    return frozenset(c.at.look for c in rows if c.as_root is True and c.at.look is not None)
+
+
+def _heirs(census: Census, kinship: Kinship, own_lists: frozenset[str], searched: frozenset[str]) -> list[Inheritance]:
+    """Who keeps the memory of the dead, look by look.
+
+    ``own_lists``: looks whose list names every living holder. ``searched``: looks in which all open files are seen.
+    """
     found: list[Inheritance] = []
     for look in census.looks:
-        booked = inheritances(census, kinship, look, whole=look.id in own_lists)
+        booked = inheritances(census, kinship, look, whole=look.id in own_lists & searched)
         for item in booked:
             if item.heirs:
                 census.note_absent(look.id, item.dead)
@@ -437,7 +446,7 @@ def families_with(
     Each of ``parents`` (no shell, not PID 1) is the head of what it started. Ids are those of the incident; a family
     that it does not have gets the next free one.
     """
-    heirs = _heirs(incident.census, incident.kinship, incident.own_lists)
+    heirs = _heirs(incident.census, incident.kinship, incident.own_lists, _searched_by_root(incident.parsed))
     log_roles = {role.pid: role.role for role in incident.parsed.roles}
     found = _families(incident.census, incident.kinship, incident.actions, heirs, book, log_roles, parents, others)
     free = len(incident.families)

@@ -39,7 +39,8 @@ class Inheritance:
 def inheritances(census: Census, kinship: Kinship, look: Look, *, whole: bool) -> list[Inheritance]:
     """All dead processes that the driver still books memory on, each with its heirs (there may be none).
 
-    ``whole``: the look's list names every living holder of all GPUs; only then is anybody left over by elimination.
+    ``whole``: the look's list names every living holder of all GPUs, and root asked who has the devices open; only then
+    is anybody left over by elimination.
     """
     dead = [life for life in census.lives if _booked(life, look) and _is_gone(life, look, census)]
     if not dead:
@@ -179,9 +180,12 @@ def _only_users_left(census: Census, kinship: Kinship, look: Look) -> tuple[Life
 
     One with a context of its own would be in the list: what these have open they were forked with, by somebody dead
     who is in it. One user and one program only, so that nobody else's job is among them; a parent that is known to be
-    another than PID 1 speaks against it.
+    another than PID 1 speaks against it. A daemon of the machine's that has the devices open shows that it is the host.
     """
     here = [(life, life.sightings[look.id]) for life in census.lives if look.id in life.sightings]
+    # In a container the driver's PID is absent and alive, and the holder healthy under another number.
+    if not any(seen.open and is_daemon(life) and life.string("user") == "root" for life, seen in here):
+        return ()
     if any(seen.bookings and not _is_gone(life, look, census) for life, seen in here):
         return ()
     mapping = [(life, seen) for life, seen in here if seen.mapped and not seen.bookings and not is_daemon(life)]

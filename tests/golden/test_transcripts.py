@@ -63,7 +63,6 @@ RIGHT = frozenset(
         "shard-pidfile-gone",
         "sighup-closed-shell",
         "slurm-epilog-idx",
-        "slurm-pt-data-workers",
         "smg-oom-names-holder",
         "suspend-xid13-container",
         "t4-gsp-256mb",

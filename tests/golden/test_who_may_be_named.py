@@ -1,0 +1,174 @@
+"""Pasted sessions in which somebody innocent stands beside the holder: who may be named, and who never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudiag.explain import explain
+from gpudiag.report.contract import Report
+
+FUSER = """                     USER        PID ACCESS COMMAND
+/dev/nvidia0:        {one}    4763 F...m python
+                     {two}    4764 F...m python{more}
+/dev/nvidiactl:      {one}    4763 F...m python
+                     {two}    4764 F...m python
+/dev/nvidia-uvm:     {one}    4763 F.... python
+                     {two}    4764 F.... python
+"""
+XORG = "\n                     root       1406 F...m Xorg"
+DEAD = """$ nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader
+4698, [Not Found], 9871 MiB
+"""
+
+
+def report(tmp_path: Path, text: str) -> Report:
+    """The report on a pasted session."""
+    path = tmp_path / "session.txt"
+    path.write_text(text)
+    return explain([path])
+
+
+def planned(found: Report) -> set[int]:
+    """PIDs to kill."""
+    return {entry.pid for entry in found.plan.kill}
+
+
+def stopped(found: Report) -> set[str]:
+    """Kinds of what is to be stopped first."""
+    return {entry.kind for entry in found.plan.stop_first}
+
+
+def gone(prompt: str) -> str:
+    """The dead PID is asked for and is not there."""
+    return f"{prompt} kill -9 4698\nbash: kill: (4698) - No such process\n"
+
+
+def test_heirs_are_named_where_the_list_is_of_the_host(tmp_path: Path) -> None:
+    """A display server in root's list shows that it is."""
+    text = DEAD + gone("$") + "$ sudo fuser -v /dev/nvidia*\n" + FUSER.format(one="user", two="user", more=XORG)
+    assert planned(report(tmp_path, text)) == {4763, 4764}
+
+
+def test_in_a_container_the_listed_pid_is_the_same_process_under_another_number(tmp_path: Path) -> None:
+    """Nothing shows the host here: the driver's PID may be absent and alive, and the holder healthy."""
+    text = DEAD + gone("$") + "$ sudo fuser -v /dev/nvidia*\n" + FUSER.format(one="user", two="user", more="")
+    assert planned(report(tmp_path, text)) == set()
+
+
+def test_heirs_of_two_owners_cannot_be_told_apart(tmp_path: Path) -> None:
+    """One of them is somebody else's."""
+    text = DEAD + gone("$") + "$ sudo fuser -v /dev/nvidia*\n" + FUSER.format(one="ann", two="bob", more=XORG)
+    assert planned(report(tmp_path, text)) == set()
+
+
+def test_what_fuser_lists_for_a_plain_user_is_not_everybody(tmp_path: Path) -> None:
+    """Without root's rights the list lacks the heir of another user."""
+    text = DEAD + gone("ann@box:~$") + "ann@box:~$ fuser -v /dev/nvidia*\n"
+    text = text.replace("$ nvidia-smi", "ann@box:~$ nvidia-smi")
+    assert planned(report(tmp_path, text + FUSER.format(one="ann", two="ann", more=XORG))) == set()
+
+
+ONE_WORKER = "{pid}, VLLM::Worker, 11362 MiB\n"
+RM = """root@box:~# docker rm -f {name}
+{name}
+root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+{rows}root@box:~# docker ps
+CONTAINER ID   IMAGE     COMMAND   CREATED   STATUS    PORTS     NAMES
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "pids"),
+    [
+        ("tts", ONE_WORKER.format(pid=771), set()),
+        ("vllm-tts", ONE_WORKER.format(pid=771) + "900, python3, 500 MiB\n", set()),
+    ],
+    ids=["a name that tells no engine", "somebody else beside it"],
+)
+def test_a_removed_container_means_its_engine_only_where_nobody_else_is(
+    tmp_path: Path, name: str, rows: str, pids: set[int]
+) -> None:
+    """The container's name and the lists have to agree."""
+    assert planned(report(tmp_path, RM.format(name=name, rows=rows))) == pids
+
+
+RAY = """ann@box:~$ python tune.py
+^CStopped.
+ann@box:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+{rows}ann@box:~$ ps -eo user,pid,args | grep ray:: | grep -v grep
+{table}"""
+
+
+def test_a_ray_of_one_user_is_stopped_by_its_own_command(tmp_path: Path) -> None:
+    """No actor by its PID."""
+    text = RAY.format(rows="230, ray::T.train, 9417 MiB\n", table="ann          230 ray::T.train\n")
+    found = report(tmp_path, text)
+    assert (planned(found), stopped(found)) == (set(), {"ray"})
+
+
+def test_a_ray_that_two_users_share_is_not_stopped(tmp_path: Path) -> None:
+    """Its stop command would end the other one's work."""
+    rows = "230, ray::T.train, 9417 MiB\n240, ray::U.train, 9417 MiB\n"
+    table = "ann          230 ray::T.train\nbob          240 ray::U.train\n"
+    found = report(tmp_path, RAY.format(rows=rows, table=table))
+    assert (planned(found), stopped(found)) == (set(), set())
+
+
+TRITON = """{who} ps -C tritonserver -o user,pid,ppid,stat,lstart,cmd
+USER         PID    PPID STAT                  STARTED CMD
+{server}        7120    7093 Sl   Wed Jul 24 08:41:17 2024 tritonserver --model-repository=/models
+{who} kill 7120
+{who} sleep 30; ps -C tritonserver
+    PID TTY          TIME CMD
+{who} nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+7388, /usr/bin/python3, 72718 MiB
+{who} ps -o user,pid,ppid,stat,lstart,comm -p 7388
+USER         PID    PPID STAT                  STARTED COMMAND
+{owner}        7388       1 Sl   Wed Jul 24 {start} 2024 pt_main_thread
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "start", "pids"),
+    [("ann", "08:41:52", {7388}), ("bob", "08:41:52", set()), ("ann", "11:20:00", set())],
+    ids=["started with the server", "another user's", "started hours later"],
+)
+def test_a_stray_is_tied_to_the_server_by_owner_and_start(
+    tmp_path: Path, owner: str, start: str, pids: set[int]
+) -> None:
+    """PID 1 has it, and no look shows who started it."""
+    text = TRITON.format(who="root@box:~#", server="ann", owner=owner, start=start)
+    assert planned(report(tmp_path, text)) == pids
+
+
+def test_a_failed_question_proves_no_absence(tmp_path: Path) -> None:
+    """``ps`` that could not run shows nobody, and says nothing about who is there."""
+    text = """$ ps -eo pid,ppid,args | grep -e ollama | grep -v grep
+   4411    4398 ollama serve
+   4467    4411 ollama runner --model m
+$ kill -9 4411
+$ ps -eo pid,ppid,args | grep -e ollama | grep -v grep
+bash: ps: command not found
+$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+4467, ollama, 6212 MiB
+"""
+    found = report(tmp_path, text)
+    assert not [f for f in found.findings if f.rule == "GPD201" and f.certainty == "proven"]
+
+
+def test_mps_is_kept_whoever_runs_it(tmp_path: Path) -> None:
+    """The command was aimed at everything that the user owns; the server of MPS is still not in the plan."""
+    comm = "nvidia-cuda-mps-server"
+    text = f"""ann@box:~$ ps -eo user,pid,ppid,args | grep -e python -e {comm} | grep -v grep
+ann          900       1 {comm}
+ann          950       1 python3 train.py
+ann@box:~$ pkill -TERM -u ann
+ann@box:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+900, {comm}, 300 MiB
+950, python3, 9000 MiB
+"""
+    found = report(tmp_path, text)
+    assert 900 not in planned(found)
+    assert 900 in {entry.pid for entry in found.plan.keep}
