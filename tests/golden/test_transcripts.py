@@ -1,7 +1,4 @@
-"""The transcripts of public reports: nobody is named wrongly, and what is right already stays right.
-
-The full verdicts are not demanded yet; ``RIGHT`` grows until it holds every name.
-"""
+"""The transcripts of public reports: nobody is named wrongly, and everything that the expectation says holds."""
 
 from __future__ import annotations
 
@@ -16,70 +13,13 @@ from gpudiag.report.contract import Report
 
 TRANSCRIPTS = Path(__file__).parents[1] / "fixtures" / "transcripts"
 NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.txt"))
-RIGHT = frozenset(
-    {
-        "a100-dead-pid-thin",
-        "bench-pkill-python",
-        "ci-25-dead-pids",
-        "container-zombies-no-init",
-        "dcgm-exporter-kill-xid119",
-        "docker-pidns-2016",
-        "docker-restart-pid1-zombie",
-        "dynamo-trtllm-own-pgid",
-        "enginecore-uvm-spin",
-        "fastchat-heartbeat",
-        "fuser-names-container",
-        "gb10-enginecore-left",
-        "ghost-workers",
-        "htop-in-container-440",
-        "jupyter-empty-cache-thin",
-        "k80-nvsmi-in-D",
-        "lmcache-keeps-kv",
-        "mig-apply-nvidia-drm",
-        "mig-no-rights",
-        "mps-ddp-interrupt",
-        "mps-server-27mb",
-        "npu-pkill-lowercase",
-        "nvml-lock-after-clean-exit",
-        "nvtop-dead-pid-fuser",
-        "off-bus-no-xid",
-        "ollama-runner-after-kill9",
-        "ollama-systemd-respawn",
-        "orphaned-memory",
-        "paddleocr-fuser-frees",
-        "pai-nvsmi-silent",
-        "ray-2017-k80-thin",
-        "ray-tune-ctrl-c",
-        "reset-refused-persistence",
-        "rootkit-hidden-pid",
-        "ps-state-z-hides-threads",
-        "rtxpro-requires-reset",
-        "selfmatch-http-server",
-        "seven-gpus-util-ghost",
-        "sglang-ci-not-idle",
-        "sglang-ci-other-uid",
-        "sglang-dp-slurm-survivors",
-        "sglang-gb300-reparented",
-        "shard-pidfile-gone",
-        "sighup-closed-shell",
-        "slurm-epilog-idx",
-        "smg-oom-names-holder",
-        "suspend-xid13-container",
-        "t4-gsp-256mb",
-        "term-hit-srun-client",
-        "titanx-384-thin",
-        "torch-defunct-thin",
-        "torchrun-uvm-mutex",
-        "triton-pt-main-thread",
-        "ucx-importer-other-node",
-        "vime-pkill-comm",
-        "vllm-profiling-assert",
-        "wsl-trainer-falling",
-        "wsl2-na",
-        "yolox-one-rank-left",
-    }
-)
-"""Outcome and the PIDs to kill are those of the expectation."""
+GAPS = {
+    "docker-rm-two-workers": "the workers of a removed container are not named",
+    "paddleocr-fuser-frees": "heirs by elimination need a sign that the look is the host's",
+    "slurm-pt-data-workers": "heirs by elimination need a sign that the look is the host's",
+    "suspend-xid13-container": "the container's own stop command is not proposed",
+}
+"""What is not right yet, and why. It may only shrink: a name that has become right fails."""
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +40,26 @@ def test_nobody_is_named_wrongly(name: str, reports: dict[str, Report]) -> None:
     assert planned <= set(expected.get("kill_pids", ())) | set(expected.get("kill_optional", ()))
 
 
-@pytest.mark.parametrize("name", sorted(RIGHT))
-def test_what_is_right_stays_right(name: str, reports: dict[str, Report]) -> None:
+def _problems(report: Report, expected: dict[str, Any]) -> list[str]:
+    said = {
+        "rules_fire": {finding.rule for finding in report.findings},
+        "kill_pids": {entry.pid for entry in report.plan.kill},
+        "then": {entry.kind for entry in report.plan.then},
+        "stop_first": {entry.kind for entry in report.plan.stop_first},
+    }
+    lacks = [f"{key} lacks {sorted(left)}" for key, has in said.items() if (left := set(expected.get(key, ())) - has)]
+    return lacks + ([report.outcome] if report.outcome != expected["outcome"] else [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_expected_is_said(name: str, reports: dict[str, Report]) -> None:
     expected, report = _expected(name), reports[name]
-    assert report.outcome == expected["outcome"]
-    assert set(expected.get("kill_pids", ())) <= {entry.pid for entry in report.plan.kill}
+    assert not {finding.rule for finding in report.findings} & set(expected.get("rules_not", ()))
+    problems = _problems(report, expected)
+    if name in GAPS:
+        assert problems, f"{name} is right now: take it off the list of gaps"
+    else:
+        assert problems == []
 
 
 @pytest.mark.parametrize("name", NAMES)
