@@ -13,6 +13,7 @@ import pytest
 
 from gpudiag.explain import explain
 from gpudiag.report.contract import Report
+from tests.golden.shortfalls import shortfalls
 
 PUBLIC = Path(__file__).parents[1] / "fixtures" / "public"
 NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
@@ -33,17 +34,6 @@ def _expected(name: str) -> dict[str, Any]:
     return json.loads((PUBLIC / f"{name}.expect.json").read_text())
 
 
-def _problems(report: Report, expected: dict[str, Any]) -> list[str]:
-    fired = {finding.rule for finding in report.findings}
-    planned = {entry.pid for entry in report.plan.kill}
-    found = [f"{rule} did not fire" for rule in expected["rules_fire"] if rule not in fired]
-    if report.outcome != expected["outcome"]:
-        found.append(f"{report.outcome}, not {expected['outcome']}")
-    if not set(expected["kill_pids"]) <= planned:
-        found.append(f"{set(expected['kill_pids']) - planned} are not in the plan")
-    return found
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_wrong_is_said(name: str, reports: dict[str, Report]) -> None:
     expected, report = _expected(name), reports[name]
@@ -55,7 +45,7 @@ def test_nothing_wrong_is_said(name: str, reports: dict[str, Report]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_expected_is_said(name: str, reports: dict[str, Report]) -> None:
-    problems = _problems(reports[name], _expected(name))
+    problems = shortfalls(reports[name], _expected(name))
     if name in GAPS:
         assert problems, f"{name} is right now: take it off the list of gaps"
     else:

@@ -10,6 +10,7 @@ import pytest
 
 from gpudiag.explain import explain
 from gpudiag.report.contract import Report
+from tests.golden.shortfalls import shortfalls
 
 TRANSCRIPTS = Path(__file__).parents[1] / "fixtures" / "transcripts"
 NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.txt"))
@@ -40,22 +41,11 @@ def test_nobody_is_named_wrongly(name: str, reports: dict[str, Report]) -> None:
     assert planned <= set(expected.get("kill_pids", ())) | set(expected.get("kill_optional", ()))
 
 
-def _problems(report: Report, expected: dict[str, Any]) -> list[str]:
-    said = {
-        "rules_fire": {finding.rule for finding in report.findings},
-        "kill_pids": {entry.pid for entry in report.plan.kill},
-        "then": {entry.kind for entry in report.plan.then},
-        "stop_first": {entry.kind for entry in report.plan.stop_first},
-    }
-    lacks = [f"{key} lacks {sorted(left)}" for key, has in said.items() if (left := set(expected.get(key, ())) - has)]
-    return lacks + ([report.outcome] if report.outcome != expected["outcome"] else [])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_expected_is_said(name: str, reports: dict[str, Report]) -> None:
     expected, report = _expected(name), reports[name]
     assert not {finding.rule for finding in report.findings} & set(expected.get("rules_not", ()))
-    problems = _problems(report, expected)
+    problems = shortfalls(report, expected)
     if name in GAPS:
         assert problems, f"{name} is right now: take it off the list of gaps"
     else:
