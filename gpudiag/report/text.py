@@ -188,18 +188,22 @@ def frees(entry: KillEntry) -> str:
 
 def trust_text(entry: KillEntry) -> str:
     """How sure the entry is, and what its command checks before it kills."""
+    return f"{entry.certainty}; {_checked(entry)}"
+
+
+def _checked(entry: KillEntry) -> str:
     if entry.identity == "weak" and entry.start_ticks is not None:
-        return f"{entry.certainty}; the boot is not known, the command checks PID and start time"
+        return "the boot is not known, the command checks PID and start time"
     checks = {
         "strong": "the command checks that it is still the same process",
         "weak": "only PID and name are known, and the command checks both",
     }
-    return f"{entry.certainty}; {word(checks, entry.identity)}"
+    return word(checks, entry.identity)
 
 
-def common_trust(entries: Sequence[KillEntry]) -> str:
-    """What :func:`trust_text` says of each of them; empty where they differ, or there is only one."""
-    said = {trust_text(entry) for entry in entries}
+def common_check(entries: Sequence[KillEntry]) -> str:
+    """What the command checks, where that is the same for several entries; else empty."""
+    said = {_checked(entry) for entry in entries}
     return said.pop() if len(said) == 1 and len(entries) > 1 else ""
 
 
