@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +81,8 @@ def _compare(folder: Path, environment: dict[str, str], repeat: int) -> None:
     devices = (
         " ".join(sorted(str(path) for path in Path("/dev").glob("nvidia*") if not path.is_dir())) or "/dev/zero"
     )  # somebody to look for
-    hand, ours = ["sh", "-c", BY_HAND.format(devices=devices)], [sys.executable, "-m", "gpudiag", "collect", "--quick"]
+    hand = ["sh", "-c", BY_HAND.format(devices=devices)]
+    ours = [_own_python(folder), "-m", "gpudiag", "collect", "--quick"]
     bundle = folder / "x.tgz"
     pairs: list[tuple[float, float]] = []
     size = 0
@@ -92,6 +94,12 @@ def _compare(folder: Path, environment: dict[str, str], repeat: int) -> None:
     hands, collects = zip(*pairs[1:], strict=True)  # the first pair warms the caches
     ratio = statistics.median(collects) / statistics.median(hands)
     print(f"by hand          {_spread(hands)}\ncollect --quick  {_spread(collects)}   x{ratio:.2f}, {size >> 10} KiB")
+
+
+def _own_python(folder: Path) -> str:
+    """As ``pipx`` installs a tool: what an environment full of other packages loads at each start is not our time."""
+    venv.create(folder / "environment", with_pip=False, symlinks=True)
+    return str(folder / "environment" / "bin" / "python3")
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> float:

@@ -8,9 +8,12 @@ import sys
 def main() -> None:
     """Hand the words to who looks, or to the command line that has all commands."""
     if sys.argv[1:2] == ["collect"]:
+        from gpudiag.collect.ahead import begin
+
+        begun = begin(sys.argv[2:])
         from gpudiag.collect.main import main as collect
 
-        raise SystemExit(collect(sys.argv[2:]))
+        raise SystemExit(collect(sys.argv[2:], begun=begun))
     if sys.argv[1:2] == ["run"]:
         from gpudiag.collect.run_main import main as run
 

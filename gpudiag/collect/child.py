@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -126,6 +125,8 @@ class _Pipe:
         self._send(STARTED, str(pid))
 
     def ended(self, outcome: str, because: str | None, exit_code: int | None) -> None:
+        import json  # in the child, where it costs nobody else time
+
         self._send(ENDED, json.dumps([outcome, because, exit_code]))
 
     def _send(self, kind: str, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 
@@ -11,15 +10,13 @@ from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Following, Out, Source
 
 PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
-_QUERIES = (
-    ("nvidia-smi.txt", "nvidia-smi", None),
+_QUERIES = (("nvidia-smi.txt", "nvidia-smi", None),)
+_MORE_QUERIES = (
     (
         "query-apps.csv",
         "nvidia-smi --query-compute-apps=timestamp,gpu_uuid,gpu_bus_id,pid,process_name,used_memory --format=csv",
         "compute processes",
     ),
-)
-_MORE_QUERIES = (
     (
         "query-gpu.csv",
         "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,driver_version,memory.total,memory.reserved,"
@@ -30,9 +27,12 @@ _MORE_QUERIES = (
     ("q.xml", "nvidia-smi -q -x", None),
 )
 NVML_MEMBER = "nvml.json"
+PROCESSES_MEMBER = "proc.json"
 SERIES_MEMBER = "nvml-series.json"
 GPU_MEMBERS = (NVML_MEMBER, *(member for member, _, _ in (*_QUERIES, *_MORE_QUERIES)))
 """Sources that ask the driver."""
+GPU_DEADLINE_S = 10.0
+"""For a source that asks the driver: without persistence mode it starts anew, a second or two for each GPU."""
 _TOOL_DEADLINE_S = 5.0
 _PROC_DEADLINE_S = 15.0
 NVML_FIRST_S = 0.5
@@ -43,19 +43,14 @@ _TOLD_CAP = 3000
 """PIDs; the line must fit into a pipe."""
 
 
-def first_sources(machine: Machine, gpu_deadline_s: float) -> list[Source]:
-    """What can be read at once."""
+def first_sources(machine: Machine, gpu_deadline_s: float, then: Following | None = None) -> list[Source]:
+    """What is read at once. ``then``: what is asked when the processes of interest are known."""
     return [
-        Source(
-            "NVML",
-            NVML_MEMBER,
-            gpu_deadline_s,
-            produce=lambda out: _nvml(machine, out),
-            evidence="gpu memory",
-        ),
+        Source("NVML", NVML_MEMBER, gpu_deadline_s, produce=lambda out: _nvml(machine, out), evidence="gpu memory"),
         *_asked(machine, _QUERIES, gpu_deadline_s),
         _tool(PS, "ps-tree.txt", _TOOL_DEADLINE_S, "ps", machine.tool("ps"), "process table"),
         _fuser(machine),
+        _process_source(machine, then),
     ]
 
 
@@ -73,11 +68,11 @@ def _asked(machine: Machine, queries: Iterable[tuple[str, str, str | None]], gpu
     ]
 
 
-def process_source(machine: Machine, then: Following | None = None) -> Source:
+def _process_source(machine: Machine, then: Following | None) -> Source:
     """It looks at everybody at once, and then waits to be told (``told``) what only the collector knows."""
     return Source(
         "processes",
-        "proc.json",
+        PROCESSES_MEMBER,
         _PROC_DEADLINE_S,
         produce=lambda out: _processes(machine, out),
         evidence="open handles",
@@ -87,9 +82,11 @@ def process_source(machine: Machine, then: Following | None = None) -> Source:
 
 
 def told(own: Iterable[int], booked: Iterable[int]) -> str:
-    """The line for ``process_source``. ``own``: the collector's processes. ``booked``: PIDs in NVML's lists; it knows
+    """The line for the source of the processes. ``own``: the collector's. ``booked``: PIDs in NVML's lists; it knows
     some that no descriptor shows.
     """
+    import json
+
     return json.dumps([list(own)[:_TOLD_CAP], list(booked)[:_TOLD_CAP]])
 
 
@@ -109,6 +106,8 @@ def _processes(machine: Machine, out: Out) -> None:
 
 
 def _told() -> tuple[Sequence[int], Sequence[int]]:
+    import json
+
     line = heard(NVML_FIRST_S + _TOLD_LATE_S)
     own, booked = json.loads(line) if line else ((), ())
     return (*own, os.getpid(), os.getppid()), booked

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from gpudiag.bundle.sinks import PARTIAL
+from gpudiag.collect.ahead import NOTHING_BEGUN, Begun, forget
 from gpudiag.collect.explaining import explain_here
 from gpudiag.collect.extras import sources as extra_sources
 from gpudiag.collect.machine import Machine
@@ -25,22 +26,30 @@ EXIT_HOST_FAILED = 5
 EXIT_INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str] | None = None, machine: Machine | None = None) -> int:
-    """Collect and say where it is; the exit code."""
-    asked = chosen(list(sys.argv[1:] if arguments is None else arguments))
+def main(
+    arguments: Sequence[str] | None = None,
+    machine: Machine | None = None,
+    begun: Mapping[str, Begun] = NOTHING_BEGUN,
+) -> int:
+    """Collect and say where it is; the exit code. ``begun``: what is at work since before these words were read."""
+    try:
+        asked = chosen(list(sys.argv[1:] if arguments is None else arguments))
+    except SystemExit:
+        forget(begun)
+        raise
     if asked.print_collector:
         return _print_collector()
     signal.signal(signal.SIGTERM, _interrupt)
     # A session that drops is the kind of thing that is being recorded.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return _far(asked) if asked.hosts else _here(asked, Machine() if machine is None else machine)
+    return _far(asked) if asked.hosts else _here(asked, Machine() if machine is None else machine, begun)
 
 
-def _here(asked: Chosen, machine: Machine) -> int:
+def _here(asked: Chosen, machine: Machine, begun: Mapping[str, Begun]) -> int:
     options = asked.recording
     say("gpudiag: looking; nothing on this machine is changed")
     try:
-        done = record(options, machine, extra_sources, RowSecrets if asked.redact else None, Progress())
+        done = record(options, machine, extra_sources, RowSecrets if asked.redact else None, Progress(), begun)
     except KeyboardInterrupt:
         say(f"gpudiag: interrupted; what was seen until then is in {_name(options.path, PARTIAL)}")
         return EXIT_INTERRUPTED

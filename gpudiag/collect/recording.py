@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Callable, NamedTuple
 
@@ -14,6 +15,7 @@ from gpudiag.bundle.format import Clocks, Start
 from gpudiag.bundle.sinks import Stream
 from gpudiag.bundle.writer import BundleWriter
 from gpudiag.collect import figures, look
+from gpudiag.collect.ahead import NOTHING_BEGUN, Begun
 from gpudiag.collect.identity import NOBODY, Own, own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.runner import Job, Runner
@@ -37,8 +39,8 @@ class Options(NamedTuple):
     """Between two looks."""
     sample_s: float = 0.05
     """Between two samples of device memory."""
-    gpu_deadline_s: float = 10.0
-    """For a source that asks the driver: without persistence mode it starts anew, a second or two for each GPU."""
+    gpu_deadline_s: float = look.GPU_DEADLINE_S
+    """For a source that asks the driver."""
     argv: tuple[str, ...] = ()
     """The collector's command line, without secrets."""
     kills: tuple[tuple[str, str | None], ...] = ()
@@ -79,15 +81,19 @@ def record(
     extras: Callable[[Context], Sequence[Source]],
     secrets: Callable[[], Secrets] | None = None,
     say: Callable[[Job], None] | None = None,
+    begun: Mapping[str, Begun] = NOTHING_BEGUN,
 ) -> Recorded:
-    """Write the bundle. ``OSError``: it cannot be written (any further); what is there is a readable ``.partial``."""
-    begun = time.monotonic()
+    """Write the bundle. ``OSError``: it cannot be written (any further); what is there is a readable ``.partial``.
+
+    ``begun``: sources of the first look that are at work already, by member.
+    """
+    started = time.monotonic()
     names = options.looks()
     sink = Stream(1) if options.path == STANDARD_OUTPUT else None
     bundle = BundleWriter(options.path, start_record(options, names, machine), sink=sink)
     runner = Runner(bundle, secrets, say)
     try:
-        shown = _looks(options, names, machine, extras, runner)
+        shown = _looks(options, names, machine, extras, runner, begun)
         bundle.finish(clocks(), runner.pids)
     finally:
         runner.stop("the collector was stopped")
@@ -97,7 +103,7 @@ def record(
         answered=any(job.good for job in shown if job.source.member in look.GPU_MEMBERS),
         used_mib=figures.used_mib(shown),
         booked_mib=figures.booked_mib(shown),
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started,
     )
 
 
@@ -107,16 +113,17 @@ def _looks(
     machine: Machine,
     extras: Callable[[Context], Sequence[Source]],
     runner: Runner,
+    begun: Mapping[str, Begun],
 ) -> list[Job]:
-    begun = time.monotonic()
+    first = time.monotonic()
     step = options.duration_s / max(1, len(names) - 1)
     if len(names) > 1:
         runner.start(look.series_source(machine, options.duration_s, options.sample_s))
     shown: list[Job] = []
     for number, name in enumerate(names):
         if number:
-            runner.run(until=begun + number * step)
-        jobs = start_look(options, name, machine, runner, shown)
+            runner.run(until=first + number * step)
+        jobs = start_look(options, name, machine, runner, shown, NOTHING_BEGUN if number else begun)
         if number == 0:
             context = Context(machine, options.kills, options.logs, options.history)
             for source in extras(context):
@@ -126,22 +133,36 @@ def _looks(
     return shown
 
 
-def start_look(options: Options, name: str, machine: Machine, runner: Runner, earlier: Sequence[Job]) -> list[Job]:
+def start_look(
+    options: Options,
+    name: str,
+    machine: Machine,
+    runner: Runner,
+    earlier: Sequence[Job],
+    begun: Mapping[str, Begun] = NOTHING_BEGUN,
+) -> list[Job]:
     """Start the sources of a look. ``earlier``: those of the looks before it, which tell what to expect."""
     patience = _patience(options, earlier)
-    processes = look.process_source(machine, None if earlier else _around(options, machine))
-    sources = [*look.first_sources(machine, patience), processes]
-    more = look.more_sources(machine, patience)
-    return [runner.start(source, name) for source in (sources if options.quick else [*sources, *more])]
+    sources = look.first_sources(machine, patience, None if earlier else _around(options, machine))
+    if not options.quick:
+        sources += look.more_sources(machine, patience)
+    return [runner.start(source, name, begun.get(source.member)) for source in sources]
 
 
 def finish_look(options: Options, name: str, machine: Machine, runner: Runner, jobs: list[Job]) -> list[Job]:
     """Wait until it is in the bundle; all of its jobs."""
+    _load_what_follows()
     _listen(jobs, runner)
     if options.quick and not any(job.good for job in jobs if job.source.member == look.NVML_MEMBER):
         jobs += [runner.start(source, name) for source in look.more_sources(machine, _patience(options, jobs))]
     runner.run(jobs)
     return jobs
+
+
+def _load_what_follows() -> None:
+    """Here the children are at work and there is time for it."""
+    for name in ("around", "logs", "supervisors"):
+        import_module(f"gpudiag.collect.{name}")
 
 
 def _patience(options: Options, jobs: Sequence[Job]) -> float:

@@ -15,6 +15,7 @@ from typing import Callable, cast
 
 from gpudiag.bundle.format import OUTCOME_VALUES
 from gpudiag.bundle.writer import BundleWriter, SourceWriter
+from gpudiag.collect.ahead import Begun
 from gpudiag.collect.child import ENDED, ROW, STARTED, spawn
 from gpudiag.collect.secrets import Secrets
 from gpudiag.collect.source import Source
@@ -93,18 +94,20 @@ class Runner:
         self.pids: list[int] = []
         """Every process that was started."""
 
-    def start(self, source: Source, folder: str | None = None) -> Job:
-        """Start a source; ``folder`` is the look that it is part of."""
+    def start(self, source: Source, folder: str | None = None, begun: Begun | None = None) -> Job:
+        """Start a source; ``folder`` is the look that it is part of. ``begun``: it is at work already."""
         member = source.member if folder is None else f"{folder}/{source.member}"
         job = Job(source, member, self._bundle.source(member))
         if source.absent is not None:
             self._end(job, "absent", source.absent)
             return job
         try:
-            job.pid, job.pipe, job.ear = spawn(source)
+            job.pid, job.pipe, job.ear = spawn(source) if begun is None else begun.child
         except OSError as error:
             self._end(job, "denied", f"no process could be started: {error.strerror}")
             return job
+        if begun is not None:
+            job.started_ns, job.begun = begun.wall_ns, begun.monotonic_s
         job.pids.append(job.pid)
         self.pids.append(job.pid)
         os.set_blocking(job.pipe, False)

@@ -247,7 +247,7 @@ def blocks_of(stream: RawIOBase | BytesIO) -> Iterator[bytes]:
     while data := stream.read(BLOCK):
         end = data.rfind(b"\n") + 1
         if end:
-            yield b"".join((*begun, data[:end]))
+            yield b"".join((*begun, memoryview(data)[:end]))
             begun = [data[end:]]
         elif len(begun) <= LONGEST // BLOCK:
             begun.append(data)
