@@ -323,9 +323,8 @@ def _step(
     rows = [row for row in reach if row["step"] == step.id and row["pid"] is not None]
     chosen = [r for r in rows if r["selected"] and r["permitted"] is not False and r["ran"] is not False]
     hit = sorted({_pid(r) for r in chosen if not _came_later(step, r)})
-    shells = [
-        r for r in carriers if r["step"] == step.id and r["matches"] and not r["execs"] and r["death_seen"] is not False
-    ]
+    known = [r for r in carriers if r["step"] == step.id and not r["assumed"]]
+    shells = [r for r in known if r["matches"] and not r["execs"] and r["death_seen"] is not False]
     selection = step.replay.selection
     return c.ActionStep(
         id=step.id,

@@ -131,7 +131,7 @@ def _stated_action(kill: StatedKill, host: str, after_look: str | None) -> KillA
         host=host,
         text=kill.command,
         argv=None,
-        how="prompt",
+        how="stated",
         time_ns=time_ns,
         end_ns=time_ns,
         time_error_ns=_error_ns(kill.at) if kill.at is not None else 0,

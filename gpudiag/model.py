@@ -375,7 +375,8 @@ class KillAction:
     argv: Optional[Tuple[str, ...]]
     """Set where the record has an argument vector: no shell stood between, except those it names."""
     how: str
-    """``argv`` (executed as it stands), ``shell`` (given to some shell's ``-c``) or ``prompt`` (typed)."""
+    """``argv`` (executed as it stands), ``shell`` (given to some shell's ``-c``), ``prompt`` (typed) or ``stated`` (one
+    of the last two)."""
     time_ns: Optional[int]
     end_ns: Optional[int]
     time_error_ns: int

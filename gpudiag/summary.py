@@ -70,7 +70,9 @@ def _step(step: ActionStep) -> str:
         return f"{step.tool} hit {' and '.join(hit)}"
     if step.not_permitted:
         return f"{step.tool} was not permitted to signal {pid_ranges(step.not_permitted)}"
-    return f"{step.tool} hit nothing that this evidence shows" if step.ran == "yes" else ""
+    if step.ran == "unknown":
+        return f"whether {step.tool} ran is not known"
+    return f"{step.tool} hit nothing that this evidence shows"
 
 
 def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:

@@ -109,7 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="one look, no samples in between")
     add("--duration", metavar="S", type=_seconds, default=3.0, help="from the first to the last look (default 3)")
     add("--interval", metavar="S", type=_seconds, help="between two looks (default: the duration, at most 3)")
-    add("--kill", metavar="COMMAND", action="append", default=[], help="a kill command that was run; repeatable")
+    add(
+        "--kill",
+        metavar="COMMAND",
+        action="append",
+        default=[],
+        help="a kill command that was run, whole, with its ssh or bash -c; repeatable",
+    )
     add("--at", metavar="TIME", action="append", default=[], help="when it was run: 2026-02-20T19:00:06Z")
     add("--log", metavar="FILE", action="append", default=[], help="a log of the server; repeatable")
     add("--history", metavar="-", choices=["-"], help="read the shell's history: history | gpudiag collect --history -")

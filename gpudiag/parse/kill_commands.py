@@ -13,7 +13,8 @@ from gpudiag.parse.source import QUOTE_CAP, Segment
 
 RECORDED = "recorded"
 _SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "transcript", "stated"})
-_TYPED = frozenset({"history", "stated"})
+_HOW = {"history": "prompt", "stated": "stated"}
+"""How ``shell.syntax`` reads a line of each source."""
 """Lines that somebody typed at a prompt."""
 _ERROR_CAP_S = 1e9
 
@@ -61,7 +62,7 @@ def _action(segment: Segment, line: int | None, record: Mapping[str, object]) ->
         host=segment.place.host,
         text=text,
         argv=argv,
-        how="argv" if argv is not None else "prompt" if source in _TYPED else "shell",
+        how="argv" if argv is not None else _HOW.get(source, "shell"),
         time_ns=time_ns,
         end_ns=_time(record, "t1"),
         time_error_ns=_error_ns(record) if time_ns is not None else 0,

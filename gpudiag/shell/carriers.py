@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudiag.shell.lines import Carrier, Line, Step
 from gpudiag.shell.signals import INT, KILL, QUIT, ends_by_default
@@ -25,7 +25,7 @@ _PROMPTS = (
     "-fish",
     "/usr/bin/zsh",
 )
-_SHELL_KINDS = ("prompt", "unknown -c", "ssh", "su -c", "script")
+_SHELL_KINDS = ("prompt", "unknown -c", "stated", "ssh", "su -c", "script")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def standins(carriers: tuple[Carrier, ...], caller: Caller, newest_start: float,
     """Entries for the process table. A shell is younger than anything recorded, an inner one younger than an outer."""
     found: list[Standin] = []
     for carrier in carriers:
-        looks = _looks(carrier)[: 1 if one_each else None]
+        looks = _looks(carrier)[: 1 if one_each and carrier.kind != "stated" else None]
         user = carrier.user or caller.user
         found.append(
             Standin(
@@ -89,8 +89,11 @@ def standins(carriers: tuple[Carrier, ...], caller: Caller, newest_start: float,
 
 def _looks(carrier: Carrier) -> list[tuple[str | None, str | None]]:
     """Command line and comm, in each form that the shell may have."""
+    prompts: list[tuple[str | None, str | None]] = [(text, text.rsplit("/", 1)[-1].lstrip("-")) for text in _PROMPTS]
     if carrier.kind == "prompt":
-        return [(text, text.rsplit("/", 1)[-1].lstrip("-")) for text in _PROMPTS]
+        return prompts
+    if carrier.kind == "stated":
+        return [*_looks(replace(carrier, kind="unknown -c")), *prompts]
     cmdline = carrier.cmdline
     if cmdline is None or carrier.comm is not None:
         return [(cmdline, carrier.comm)]

@@ -146,7 +146,9 @@ class Flow:
             if row.signal_fatal is False and not at_work:
                 continue
             name = f"step {row.step + 1} ({cause.tool})"
-            shell = f"the shell that runs the line ({row.carrier.kind})"
+            shell = "its shell, if that was given the line (ssh, bash -c)"
+            if row.carrier.kind != "stated":
+                shell = f"the shell that runs the line ({row.carrier.kind})"
             sure = row.matches and row.execs is False and row.signal_fatal and cause.ran
             if sure and (row.death_seen or not cause.step.beside):
                 proof = f": {row.death_how}" if row.death_seen else ""

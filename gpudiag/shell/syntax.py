@@ -34,7 +34,8 @@ def parse_line(
 ) -> Line:
     """Takes a kill line apart; never raises, whatever the text is.
 
-    ``how`` is ``argv`` (executed as it stands), ``shell`` (given to the ``-c`` of some shell) or ``prompt`` (typed).
+    ``how`` is ``argv`` (executed as it stands), ``shell`` (given to the ``-c`` of some shell), ``prompt`` (typed)
+    or ``stated``: a person says that it was run, which may be either.
     ``script_text`` is the text of the script that the line runs, ``host`` the name of the machine where it was given.
     """
     builder = _Builder(script_text, host)
@@ -125,7 +126,8 @@ class _Builder:
         if how == "prompt":
             index = self.add("prompt", None, None, place)
         else:
-            index = self.add("unknown -c", None, join((literal("sh"), literal("-c"), literal(text))), place)
+            kind = "stated" if how == "stated" else "unknown -c"
+            index = self.add(kind, None, join((literal("sh"), literal("-c"), literal(text))), place)
         self.read_text(literal(text), replace(place, parent=index), ())
 
     def execute(self, words: tuple[Word, ...], text: str, place: _Place) -> None:
@@ -367,7 +369,7 @@ def _renumbered(group: Group, offset: int) -> Group:
 
 def _comm(kind: str, cmdline: Word | None) -> str | None:
     """Name of the program's file, 15 bytes; unknown where the kernel may have taken another name."""
-    if cmdline is None or kind in ("unknown -c", "ssh", "su -c"):
+    if cmdline is None or kind in ("unknown -c", "stated", "ssh", "su -c"):
         return None
     first = cmdline.template.split(" ", 1)[0]
     if has_holes(first):

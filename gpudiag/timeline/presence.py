@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import islice
 
+from gpudiag.shell.signals import KILL
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import MAX_DEPTH
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Life
+from gpudiag.timeline.order import told_to_recorder
 from gpudiag.timeline.supervision import supervision_of
 
 
@@ -32,7 +34,7 @@ def alive_then(incident: Incident, action: ActionView, life: Life) -> bool | Non
     newer = newer if newer is not None else _by_absence(incident, action, life)
     if newer is not None:
         return not newer
-    if _server_was_there(incident, action, life):
+    if _server_was_there(incident, action, life) or _read_off_it(action, life):
         return True
     later_reader = next((s for s in life.sightings.values() if s.look.position > action.slot), None)
     base = action.world_look
@@ -45,6 +47,14 @@ def _server_was_there(incident: Incident, action: ActionView, life: Life) -> boo
     """The killed server to which only start times tie it was seen before the command: it began while that lived."""
     server = incident.kinship.parent(life) if incident.kinship.is_guessed(life) else None
     return server is not None and any(seen.look.position < action.slot for seen in server.sightings.values())
+
+
+def _read_off_it(action: ActionView, life: Life) -> bool:
+    """Who stated the command named this PID before it was looked at, by a signal that this process can live through."""
+    steps = [step.replay for step in action.steps if step.replay.signal != KILL]
+    return told_to_recorder(action.action) and any(
+        step.selection is not None and life.pid in step.selection.literal_pids for step in steps
+    )
 
 
 def _by_clock(action: ActionView, life: Life) -> bool | None:

@@ -56,6 +56,15 @@ TRUTH = {
     "tooearly-at": truth("memory_held", ("GPD302",), 1160, 1161, optional=(1156, 1158, 1159)),
     # 1364 was dying in the first look; in the second one the loop 1362 has started 1425.
     "respawn-dying": truth("memory_held", ("GPD205",), 1425),
+    # pkill -9 -f, stated, hit the API server 474; engine and workers live on beside the job 449 of another user.
+    # Whether the line went to a shell that pkill found, too, nobody has told.
+    "beside-a-job": truth("memory_held", ("GPD201", "GPD102", "GPD602"), *range(476, 481)),
+    # The same through `gpudiag run`, whose trace shows that the shell died and fuser never ran.
+    "run-selfmatch": truth("memory_held", ("GPD201", "GPD101", "GPD102", "GPD602"), *range(638, 643)),
+    # kill -9 of the API server 964 through `gpudiag run`.
+    "run-orphans": truth("memory_held", ("GPD201", "GPD602"), *range(966, 971)),
+    # TERM to everybody: server and engine die, the workers ignore it; three of them wait in a collective.
+    "hung": truth("memory_held", ("GPD107", "GPD201"), *range(1112, 1116)),
     # The same loop, looked at once only: whether 1425 is a successor or a job of its own, nothing shows.
     "respawn-at": truth("memory_held", ()),
 }

@@ -1,7 +1,7 @@
 """A server of vLLM's process shape that holds real device memory: API server, engine, one worker a rank.
 
-Nothing in it watches for its parent's death and the workers ignore SIGTERM, which is the fault that is staged. Ranks are
-spread over the GPUs that there are. With a GPU for each rank NCCL is initialised between them, else gloo.
+Nothing in it watches for its parent's death and the workers ignore SIGTERM, which is the fault that is staged. Ranks
+are spread over the GPUs that there are. With a GPU for each rank NCCL is initialised between them, else gloo.
 """
 
 # torch and setproctitle are on the machine with the GPUs only.

@@ -15,6 +15,7 @@ SHELL_NAMES = {
     "sh -c": "the sh -c that ran it",
     "su -c": "the shell of su that ran it",
     "unknown -c": "the shell that ran it",
+    "stated": "a shell that was given the line (ssh, bash -c)",
     "script": "the shell that runs the script",
     "prompt": "the shell at the prompt",
     "sudo": "its own sudo",
@@ -31,8 +32,12 @@ def carrier_rows(incident: Incident) -> Iterator[Row]:
             if item.carrier.kind == "client" or item.carrier.host != step.replay.step.host:
                 continue  # a client on the person's own machine is out of reach; su and docker belong to root
             later_kills = sum(action.steps[n].replay.tool is not None for n in item.later_steps)
+            # Of its forms only the one that is given the line looks different to the tool.
+            assumed = item.carrier.kind == "stated" and item.matches is None
             yield _row(incident, action, step, item.carrier.kind, item.carrier.cmdline) | {
-                "matches": item.matches,
+                "matches": True if assumed else item.matches,
+                "assumed": assumed,
+                "unless": "it was typed at a prompt, whose shell does not have the line" if assumed else None,
                 "execs": item.execs,
                 "signal_fatal": item.signal_fatal,
                 "later_steps": [action.steps[n].id for n in item.later_steps],

@@ -128,6 +128,8 @@ CARRIER = Table(
         "later_text": Column(TEXT, "those steps as written, joined by '; '"),
         "later_kills": Column(COUNT, "how many of them kill something"),
         "matches": Column(FLAG, "the pattern matches the shell's own command line"),
+        "assumed": Column(FLAG, "whether there is such a shell is not known: a person states that the line was run"),
+        "unless": Column(TEXT, "how else it may have been run, in words, where such a shell is assumed"),
         "execs": Column(FLAG, "the shell replaced itself by the tool, so no shell is left to be hit"),
         "signal_fatal": Column(FLAG, "the signal ends this shell"),
         "death_seen": Column(

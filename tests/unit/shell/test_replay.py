@@ -41,6 +41,27 @@ def test_prediction_alone_is_not_proof() -> None:
     assert row.death_seen is None
 
 
+def test_of_a_stated_line_it_is_open_whether_its_shell_had_it() -> None:
+    result = run(SELF_MATCH, how="stated")
+    assert ran(result) == [(True, False)] + 4 * [(None, False)]
+    assert result.carriers[0].matches is None
+    assert (
+        result.steps[2].ran_because
+        == "step 1 (pkill) may have killed its shell, if that was given the line (ssh, bash -c)"
+    )
+
+
+def test_a_stated_line_that_does_not_find_itself_ran_to_its_end() -> None:
+    result = run(SELF_MATCH.replace("vllm", "[v]llm"), how="stated")
+    assert ran(result) == 5 * [(True, False)]
+
+
+def test_a_stated_line_may_be_the_newest_match_itself() -> None:
+    picked = run("pkill -9 -n -f vllm.entry; true", how="stated").steps[0].selection
+    assert picked is not None
+    assert [verdict.selected for verdict in picked.verdicts] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("observed", "sign"),
     [
