@@ -1,5 +1,5 @@
-"""``python3 -m gpudiag.collect``."""
+"""``python3 -m gpudiag.collect``, and ``python3 -m gpudiag.collect run``."""
 
-from gpudiag.collect.main import main
+from gpudiag.collect.alone import main
 
 raise SystemExit(main())

@@ -56,13 +56,15 @@ class Done(NamedTuple):
     seconds: float
     out: str
     err: str
+    pid: int
+    """Of the process that was started for it."""
 
     def record(self, line: Line) -> dict[str, object]:
         """As ``kill-commands.json`` has it."""
         command: dict[str, object] = {"argv": list(line.words)}
         if line.text:
             command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
-        times = {"t0": self.begun, "t1": self.ended, "rc": self.exit_code}
+        times = {"t0": self.begun, "t1": self.ended, "rc": self.exit_code, "pid": self.pid}
         return {**command, **times, "out": self.out, "err": self.err, "source": "recorded"}
 
 
@@ -109,7 +111,7 @@ class Command:
         while not self._relay_ended() and time.monotonic() < end:
             time.sleep(0.005)
         out, err = (os.pread(kept, _KEPT, 0).decode("utf-8", "replace") for kept in self._kept)
-        return Done(self.begun, ended, self._process.returncode, seconds, out, err)
+        return Done(self.begun, ended, self._process.returncode, seconds, out, err, self._process.pid)
 
     def _lead(self) -> None:
         """In the child: ``kill 0`` and a ^C are about the command and what it started, and not about the recorder."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from types import FrameType
 from typing import Callable, NamedTuple
 
 from gpudiag.bundle.writer import BundleWriter
-from gpudiag.collect import extras, figures, look, tracing
+from gpudiag.collect import extras, figures, sampling, tracing
 from gpudiag.collect.command import Command, Done, Line
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.recording import Options, clocks, finish_look, start_look, start_record
@@ -109,7 +108,7 @@ def _course(
     wish: Wish, machine: Machine, runner: Runner, signals: _Signals, begins: Callable[[str | None], None]
 ) -> Ran:
     trace = runner.start(tracing.trace_source(os.getpid()))
-    series = runner.start(_series_source(machine, wish.options.sample_s))
+    series = runner.start(sampling.source(machine, tracing.LONGEST_S, wish.options.sample_s))
     recordings = [trace, series]
     try:
         first = _look(wish.options, BEFORE, machine, runner, [])
@@ -174,12 +173,3 @@ def _kill_source(line: Line, done: Done) -> Source:
             out.line(row)
 
     return Source("the command", _KILLS, 5, produce=write, evidence="kill commands")
-
-
-def _series_source(machine: Machine, every_s: float) -> Source:
-    def write(out: Out) -> None:
-        from gpudiag.collect import nvml
-
-        nvml.series(machine, out, tracing.LONGEST_S, every_s, over=lambda: bool(select.select([0], [], [], 0)[0]))
-
-    return Source("memory over time", look.SERIES_MEMBER, tracing.LONGEST_S, produce=write, listens=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from gpudiag.bundle.sinks import PARTIAL
 from gpudiag.collect.command import Done, Line
+from gpudiag.collect.disguise import carriers, conceal
 from gpudiag.collect.explaining import explain_here
 from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
@@ -27,8 +26,6 @@ EXIT_NOT_RUN = 125
 EXIT_INTERRUPTED = 130
 _STAYED = (10, 12)
 """Exit codes of ``explain`` that ``--verify`` passes on."""
-_RESUME = "from gpudiag.collect.run_main import resume; resume()"
-_CMDLINE_CAP = 1 << 17
 _EPILOG = """\
 COMMAND in one word is a line for your shell, as with ssh; in several it is a program with its arguments. Exit code: the
 command's own (128 and the number of the signal that ended it); with --verify 10 if memory is still held, 12 if it is
@@ -43,41 +40,18 @@ class _Chosen(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Check the words, then begin anew without them: a pattern in COMMAND must not find the recorder by COMMAND."""
-    _chosen(words)
-    memory = os.memfd_create("gpudiag", 0)
-    os.write(memory, json.dumps(list(words)).encode("utf-8", "surrogateescape"))
-    os.lseek(memory, 0, os.SEEK_SET)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.execv(sys.executable, [sys.executable, "-c", _RESUME, str(memory)])
-
-
-def resume() -> NoReturn:
-    """The second half of ``main``, in a process whose command line does not hold COMMAND."""
-    with os.fdopen(int(sys.argv[1]), encoding="utf-8", errors="surrogateescape") as memory:
-        words: list[str] = json.loads(memory.read())
-    raise SystemExit(_run(_chosen(words), Machine()))
-
-
-def carriers(line: Line, proc: str = "/proc") -> list[tuple[int, str]]:
-    """Ancestors in whose command line the text stands: a pattern that matches it hits them, too. PID and name."""
-    text = " ".join((line.text or " ".join(line.words)).split())
-    found: list[tuple[int, str]] = []
-    for pid in own(proc).pids[1:]:
-        try:
-            with Path(f"{proc}/{pid}/cmdline").open("rb") as file:
-                words = file.read(_CMDLINE_CAP).decode("utf-8", "replace").split("\0")
-        except OSError:
-            continue
-        if text and text in " ".join(" ".join(words).split()):
-            found.append((pid, Path(words[0]).name))
-    return found
+    """Record and explain; the exit code."""
+    asked = _chosen(words)
+    shown = conceal()
+    if shown is not None:
+        say(f"gpudiag: this recorder's own command line holds the command's text: a pattern may hit it ({shown})")
+    return _run(asked, Machine())
 
 
 def _run(asked: _Chosen, machine: Machine) -> int:
     path = asked.wish.options.path
-    for pid, name in carriers(asked.wish.line):
+    line = asked.wish.line
+    for pid, name in carriers(machine.proc, own(machine.proc).pids[1:], (line.text,) if line.text else line.words):
         say(
             f"gpudiag: {name} (PID {pid}) above this recorder carries the command's text: a pattern that matches the "
             f"text hits it, and it may take this session along; the bundle is {path} (or {path}{PARTIAL})"
