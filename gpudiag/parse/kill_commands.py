@@ -71,6 +71,7 @@ def _action(segment: Segment, line: int | None, record: Mapping[str, object]) ->
         output=_output(record),
         script_text=text_of(record.get("script_text")),
         source=source,
+        pid=integer(record.get("pid")),
         cited=Citation(segment.exhibit.input, segment.exhibit.member, line, text[:QUOTE_CAP]),
     )
 

@@ -26,7 +26,7 @@ from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.supervision import successors
-from gpudiag.timeline.trace import Trace
+from gpudiag.timeline.trace import Reach, Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
 
@@ -469,9 +469,9 @@ def _traces(
     hosts = {look.host for look in looks}
     if not parsed.trace or len(hosts) != 1:
         return {}
-    host = hosts.pop()
     same = any(views[look.id].own_namespace is False for look in looks)
-    return {host: Trace(parsed.trace, clock_of(clocks, ()), same)}
+    whole = all(row.outcome == "ok" for row in parsed.coverage if row.source == "kernel trace")
+    return {hosts.pop(): Trace(parsed.trace, clock_of(clocks, ()), Reach(same, whole))}
 
 
 def _hit_by_any(life: Life, actions: Sequence[ActionView]) -> bool:
