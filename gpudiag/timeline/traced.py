@@ -111,10 +111,13 @@ def _signals(
     one: Shown, step: StepReplay, steps: Sequence[StepReplay], record: _Record, line: Line, known: frozenset[int]
 ) -> None:
     sent = {pid for run in one.runs for pid in run.targets}
+    everybody = known | set(literal_pids(step))
     told: Sequence[int] = ()
-    if _is_program(step, line):
+    if step.ran is False and step.ran_proven:
+        told = sorted(everybody) if record.covers else ()
+    elif _is_program(step, line):
         others = set[int]() if one.runs else {pid for run in record.runs_of(step.tool or "") for pid in run.targets}
-        told = sorted((known | set(literal_pids(step))) - others) if record.covers and not step.step.beside else ()
+        told = sorted(everybody - others) if record.covers and not step.step.beside else ()
     else:
         # Whose signal it is, only its receiver tells.
         meant = _meant(step, steps, record.within is not None)
@@ -124,7 +127,7 @@ def _signals(
         sent |= {event.target_pid for event in direct if event.target_pid is not None}
         one.cites.extend(event.cited for event in direct)
         told = meant if record.covers and step.signal is not None and not step.step.beside else ()
-    one.sent_to = {pid: pid in sent for pid in (*told, *(sent & (known | set(literal_pids(step)))))}
+    one.sent_to = {pid: pid in sent for pid in (*told, *(sent & everybody))}
 
 
 def _meant(step: StepReplay, steps: Sequence[StepReplay], known_senders: bool) -> list[int]:
