@@ -414,7 +414,8 @@ class Inquiry:
 class TraceEvent:
     """Something that a recorder heard of the kernel: a line of its trace (tracefs), or a process event.
 
-    PIDs are those of the initial PID namespace, except where the recorder looked through /proc (``polled``)."""
+    PIDs are those of the initial PID namespace, except where the recorder looked through /proc (``polled``).
+    """
 
     kind: str
     """``signal_generate``, ``signal_deliver``, ``fork``, ``exec`` or ``exit``."""
@@ -435,7 +436,9 @@ class TraceEvent:
     group_dead: Optional[bool] = None
     """On exit: the last thread of the process went."""
     status: Optional[int] = None
-    """On exit: as ``waitpid`` gives it. A trace does not tell."""
+    """On exit: as ``waitpid`` gives it. Only netlink tells."""
+    origin: str = "trace"
+    """``trace``, ``netlink``, or ``polled``: seen in rounds through /proc, so that the time is that of the round."""
 
 
 @dataclass(frozen=True)
@@ -537,7 +540,7 @@ class Coverage:
 
     at: Place
     source: str
-    """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
+    """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``, ``process events``,
     ``kill commands``, ``server log``, ``kernel log``; also ``containers``, ``units``, ``jobs``, ``pods``,
     ``listening ports``, ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
     outcome: str

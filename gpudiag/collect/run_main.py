@@ -15,8 +15,9 @@ from gpudiag.collect.explaining import explain_here
 from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.options import default_name, writable
+from gpudiag.collect.process_events import NETLINK, POLLING
 from gpudiag.collect.recording import Options
-from gpudiag.collect.run import Ran, Wish, run
+from gpudiag.collect.run import TRACE, Ran, Record, Wish, run
 from gpudiag.collect.secrets import RowSecrets
 from gpudiag.collect.telling import Progress, say, without_root
 from gpudiag.redact.redactor import Redactor
@@ -71,9 +72,14 @@ def _run(asked: _Chosen, machine: Machine) -> int:
     return told if asked.verify and told in _STAYED else code
 
 
-def _before(untraced: str | None) -> None:
-    if untraced is not None:
-        say(f"gpudiag: no kernel trace ({untraced}); the exit code and the two looks have to tell what was hit")
+def _before(record: Record) -> None:
+    instead = {
+        NETLINK: "process events over netlink tell who began and ended, not who sent a signal",
+        POLLING: "/proc is looked through over and over, which misses short processes and does not tell how one ended",
+    }
+    if record.way != TRACE:
+        told = instead.get(record.way, "the exit code and the two looks have to tell what was hit")
+        say(f"gpudiag: no kernel trace ({record.untraced}); {told}")
     say("gpudiag: running the command")
 
 

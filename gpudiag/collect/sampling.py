@@ -40,7 +40,6 @@ def source(machine: Machine, longest_s: float, every_s: float) -> Source:
 
 def produce(machine: Machine, out: Out, longest_s: float, every_s: float) -> None:
     """A row where something changed, and the last one."""
-    out.line("[")
     rows = _Rows(out)
     killed = 0
     while True:
@@ -54,8 +53,7 @@ def produce(machine: Machine, out: Out, longest_s: float, every_s: float) -> Non
         # A command that kills in a loop must not keep two processes busy.
         if killed == _KILLED_CAP or told_to_end(min(0.5, 0.01 * 2**killed)):
             break
-    rows.finish()
-    out.line("]")
+    rows.end()
     if sampler.problem is not None:
         raise Ended(*sampler.problem)
     if killed:
@@ -68,7 +66,7 @@ class _Rows:
 
     def __init__(self, out: Out) -> None:
         self._out = out
-        self._separator = ""
+        self._separator = "["
         self._shown: object = None
         self._waiting: str | None = None
 
@@ -77,9 +75,15 @@ class _Rows:
         self._waiting = row
         if figures != self._shown:
             self._shown = figures
-            self.finish()
+            self._write()
 
-    def finish(self) -> None:
+    def end(self) -> None:
+        """Without a row there is no list."""
+        self._write()
+        if self._separator == ",":
+            self._out.line("]")
+
+    def _write(self) -> None:
         if self._waiting is not None:
             self._out.line(self._separator + self._waiting)
             self._separator, self._waiting = ",", None

@@ -20,6 +20,7 @@ from gpudiag.parse import (
     pid_files,
     probes,
     proc_json,
+    process_events,
     server_log,
     silence,
     trace,
@@ -38,6 +39,7 @@ _BY_NAME: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (re.compile(r"kill-commands\.json"), kill_commands.rows),
     (re.compile(r"trace-clock\.json"), trace_clock.rows),
     (re.compile(r"trace.*\.txt"), trace.rows),
+    (re.compile(r"process-events\.jsonl"), process_events.rows),
     (re.compile(r"host\.txt|supervisors\.txt"), host_facts.rows),
 )
 _TEXT_CAP = 16 * 1024 * 1024

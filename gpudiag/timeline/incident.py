@@ -29,6 +29,9 @@ from gpudiag.timeline.supervision import successors
 from gpudiag.timeline.trace import Reach, Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
 
+_ORIGINS = ("trace", "netlink", "polled")
+"""Of a kernel's record, the best first."""
+
 
 class EngineBook(RoleBook, NameBook, LawBook, Protocol):
     """What the rules stage knows about engines, handed in."""
@@ -465,13 +468,18 @@ def is_undated(action: KillAction) -> bool:
 def _traces(
     parsed: Parsed, looks: Sequence[Look], views: dict[str, View], clocks: Sequence[ClockPair]
 ) -> dict[str, Trace]:
-    """A trace is of the host that the incident's looks are of, and speaks of the initial PID namespace."""
+    """The best record there is. It is of the host that the looks are of; all but the last kind speak of the initial PID
+    namespace."""
     hosts = {look.host for look in looks}
-    if not parsed.trace or len(hosts) != 1:
+    origin = next((name for name in _ORIGINS if any(event.origin == name for event in parsed.trace)), None)
+    if origin is None or len(hosts) != 1:
         return {}
-    same = any(views[look.id].own_namespace is False for look in looks)
-    whole = all(row.outcome == "ok" for row in parsed.coverage if row.source == "kernel trace")
-    return {hosts.pop(): Trace(parsed.trace, clock_of(clocks, ()), Reach(same, whole))}
+    source = "kernel trace" if origin == "trace" else "process events"
+    # Whoever looked through /proc saw the PIDs that the looks show.
+    same = origin == "polled" or any(views[look.id].own_namespace is False for look in looks)
+    whole = all(row.outcome == "ok" and row.complete is not False for row in parsed.coverage if row.source == source)
+    events = [event for event in parsed.trace if event.origin == origin]
+    return {hosts.pop(): Trace(events, clock_of(clocks, ()), Reach(same, whole, signals=origin == "trace"))}
 
 
 def _hit_by_any(life: Life, actions: Sequence[ActionView]) -> bool:

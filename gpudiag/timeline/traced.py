@@ -42,6 +42,11 @@ class _Record:
     def runs_of(self, tool: str) -> list[TracedStep]:
         return self.trace.runs_of(tool, self.events, self.within)
 
+    def has_unnamed(self) -> bool:
+        """A program of the command was over before it could be asked for its name."""
+        mine = self.within or frozenset()
+        return any(event.kind == "exec" and not event.filename and event.pid in mine for event in self.events)
+
 
 def dead_shell(trace: Trace | None, action: KillAction, line: Line) -> bool | None:
     """Whether a tool of the command signalled the shell that had forked it, and that shell died."""
@@ -102,7 +107,9 @@ def _ran(step: StepReplay, runs: Sequence[TracedStep], record: _Record, line: Li
         return True, f"{what} that {step.tool} was started (PID {', '.join(str(run.pid) for run in runs[:3])})"
     certain = record.covers and record.within is not None and _is_program(step, line)
     # What goes on in the background may begin when the command has ended.
-    if not certain or step.step.beside or step.step.container is not None or record.runs_of(step.tool or ""):
+    if not certain or step.step.beside or step.step.container is not None:
+        return None, ""
+    if record.runs_of(step.tool or "") or record.has_unnamed():
         return None, ""
     return False, f"{what} that no {step.tool} was started"
 

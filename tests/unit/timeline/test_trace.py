@@ -9,6 +9,7 @@ import pytest
 
 from gpudiag.explain import explain_fully
 from gpudiag.model import Citation, TraceEvent
+from gpudiag.timeline.commands import StepView
 from gpudiag.timeline.order import SECOND, Clock
 from gpudiag.timeline.trace import Reach, Trace
 
@@ -180,3 +181,46 @@ def test_two_steps_with_one_program_take_their_starts_in_order(tmp_path: Path) -
     steps = explain_fully([tmp_path]).incident.actions[0].steps
     assert [sorted(pid for pid, hit in step.sent_to.items() if hit) for step in steps] == [[701], [702]]
     assert not any(step.sent_to[703] for step in steps)
+
+
+def process_events(folder: Path, line: str, way: str, *rows: dict[str, object]) -> list[StepView]:
+    """The steps of the line, with process events in place of a trace."""
+    incident(folder, line, [])
+    (folder / "trace.txt").unlink()
+    born = {"what": "fork", "boot": 2.001, "pid": 50, "child": MINE, "comm": "gpudiag"}
+    ended = {"what": "exit", "boot": 2.9, "pid": MINE, "comm": "bash", "status": 0}
+    text = "\n".join(json.dumps(row) for row in ({"way": way}, born, *rows, ended))
+    (folder / "process-events.jsonl").write_text(text + "\n")
+    return explain_fully([folder]).incident.actions[0].steps
+
+
+LINE = "true && pkill -9 -f nobody; test -e x && fuser -k /dev/nvidia0"
+PKILL: tuple[dict[str, object], ...] = (
+    {"what": "fork", "boot": 2.2, "pid": MINE, "child": 101, "comm": "bash"},
+    {"what": "exec", "boot": 2.21, "pid": 101, "comm": "pkill"},
+)
+
+
+def test_process_events_prove_what_was_started_and_not_who_was_signalled(tmp_path: Path) -> None:
+    pkill, fuser = [step for step in process_events(tmp_path, LINE, "netlink", *PKILL) if step.replay.tool]
+    assert (pkill.replay.ran, pkill.replay.ran_proven, pkill.sent_to) == (True, True, {})
+    assert (fuser.replay.ran, fuser.replay.ran_proven, fuser.sent_to) == (False, True, {})
+    assert "process events" in fuser.replay.ran_because
+
+
+@pytest.mark.parametrize(
+    ("way", "more"), [("polling", {}), ("netlink", {"what": "exec", "boot": 2.3, "pid": 101, "comm": None})]
+)
+def test_what_may_have_been_missed_was_not_silent(tmp_path: Path, way: str, more: dict[str, object]) -> None:
+    rows = (*PKILL, more) if more else PKILL
+    _, fuser = [step for step in process_events(tmp_path, LINE, way, *rows) if step.replay.tool]
+    assert (fuser.replay.ran, fuser.replay.ran_proven) == (None, False)
+
+
+def test_events_of_another_pid_namespace_prove_nothing(tmp_path: Path) -> None:
+    incident(tmp_path, LINE, [])
+    table = (tmp_path / "before" / "ps.txt").read_text()
+    (tmp_path / "before" / "ps.txt").write_text("".join(r for r in table.splitlines(True) if "kthreadd" not in r))
+    (tmp_path / "trace.txt").write_text(ran(101, MINE, "pkill", 2.2) + LAST)
+    steps = explain_fully([tmp_path]).incident.actions[0].steps
+    assert not any(step.replay.ran_proven for step in steps if step.replay.tool == "fuser")
