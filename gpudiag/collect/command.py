@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
+from gpudiag.collect import outputs
 from gpudiag.collect.child import close_all_but
 
 SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
@@ -72,21 +73,21 @@ class Command:
     """It runs from the moment this is made. ``OSError``: it cannot be started."""
 
     def __init__(self, line: Line) -> None:
-        outputs = [os.pipe(), os.pipe()]
+        channels = [outputs.channel(1), outputs.channel(2)]
         self._kept = [os.memfd_create("output"), os.memfd_create("output")]
-        self._relay = _relay([pipe[0] for pipe in outputs], self._kept)
+        self._relay = _relay([reading for reading, _ in channels], self._kept)
         self._relay_gone = False
         self._terminal = _own_terminal()
         self.begun = _now()
         self._start = time.monotonic()
         try:
             self._process = subprocess.Popen(
-                line.argv(), stdout=outputs[0][1], stderr=outputs[1][1], preexec_fn=self._lead
+                line.argv(), stdout=channels[0][1], stderr=channels[1][1], preexec_fn=self._lead
             )
         finally:
-            for pipe in outputs:
-                os.close(pipe[0])
-                os.close(pipe[1])
+            for reading, writing in channels:
+                os.close(reading)
+                os.close(writing)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -158,11 +159,12 @@ def _pass_on(ways: Sequence[tuple[int, int, int]]) -> None:
             selector.register(source, selectors.EVENT_READ, (target, memory))
         while selector.get_map():
             for key, _ in selector.select():
-                data = os.read(key.fd, _CHUNK)
+                target, memory = key.data
+                data = outputs.read(key.fd, _CHUNK)
                 if not data:
                     selector.unregister(key.fd)
                     continue
-                target, memory = key.data
+                outputs.copy_size(target, key.fd)
                 left[memory] -= os.write(memory, data[: left[memory]])
                 with contextlib.suppress(OSError):  # Who read it has gone; the command goes on.
                     rest = memoryview(data)

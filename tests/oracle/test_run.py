@@ -6,14 +6,17 @@ Commands that kill by a pattern run in a PID namespace of their own.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -220,6 +223,49 @@ def test_on_a_terminal_the_command_is_in_the_foreground(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     os.close(terminal)
     assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def on_a_terminal(folder: Path, line: str, typed: bytes = b"", size: tuple[int, int] = (40, 123)) -> str:
+    """What a person sees who gives the command on a terminal of this size and types this."""
+    words = [*CALL, "-o", str(folder / "x.tgz"), "--no-explain", "--", line]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        os.execve(words[0], words, environment())
+    seen = b""
+    end = time.monotonic() + 30
+    with contextlib.suppress(OSError):  # The end of a terminal.
+        while time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                seen += os.read(terminal, 4096)
+            if typed and b"ready" in seen:
+                os.write(terminal, typed)
+                typed = b""
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return seen.decode()
+
+
+def test_on_a_terminal_the_command_writes_to_one(tmp_path: Path) -> None:
+    seen = on_a_terminal(tmp_path, "test -t 1 && echo out; test -t 2 && echo err >&2; stty size <&1; printf 'a\\nb\\n'")
+    assert "out\r\n" in seen
+    assert "err\r\n" in seen
+    assert "40 123\r\n" in seen
+    assert "\r\r\n" not in seen
+    record = kill_record(tmp_path)
+    assert (record["out"], record["err"]) == ("out\n40 123\na\nb\n", "err\n")
+
+
+def test_a_password_is_asked_for_on_the_users_own_terminal(tmp_path: Path) -> None:
+    """As sudo does it: it opens /dev/tty, switches the echo off and reads there."""
+    line = (
+        f"{sys.executable} -c 'import getpass; print(getpass.getpass(\"ready: \")[::-1])'; "
+        "ps -o tty= -p $$ | tr -d ' \\n' | grep -q '^pts' && echo same session"
+    )
+    seen = on_a_terminal(tmp_path, line, b"drowssap\n")
+    assert "password\r\n" in seen
+    assert "drowssap" not in seen
+    assert "same session\r\n" in seen
 
 
 @needs_trace
