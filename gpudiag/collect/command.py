@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from gpudiag.collect import outputs
 from gpudiag.collect.child import close_all_but
+from gpudiag.collect.script_text import script_text
 
 SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
 """Those whose ``-c`` the explanation understands."""
-_KEPT = 64 * 1024
+_KEPT = 1 << 20
 """Bytes of each output that are kept."""
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 0.3
@@ -47,26 +48,43 @@ class Line(NamedTuple):
         return self.words or (self.shell(), "-c", self.text)
 
 
+class Begun(NamedTuple):
+    """A command that runs."""
+
+    line: Line
+    at: str
+    pid: int
+    """Of the process that was started for it."""
+    script: str | None
+    """Text of the script that it runs."""
+
+    def record(self) -> dict[str, object]:
+        """As ``kill-commands.json`` has it, as far as it is known."""
+        line = self.line
+        command: dict[str, object] = {"argv": list(line.words)}
+        if line.text:
+            command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
+        script = {} if self.script is None else {"script_text": self.script}
+        return {**command, **script, "t0": self.at, "pid": self.pid, "source": "recorded"}
+
+
 class Done(NamedTuple):
     """How the command went."""
 
-    begun: str
+    begun: Begun
     ended: str
     exit_code: int
     """Negative: the signal that ended it."""
     seconds: float
     out: str
     err: str
-    pid: int
-    """Of the process that was started for it."""
+    cut: bool
+    """More was printed than was kept: that something does not stand in it says nothing."""
 
-    def record(self, line: Line) -> dict[str, object]:
+    def record(self) -> dict[str, object]:
         """As ``kill-commands.json`` has it."""
-        command: dict[str, object] = {"argv": list(line.words)}
-        if line.text:
-            command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
-        times = {"t0": self.begun, "t1": self.ended, "rc": self.exit_code, "pid": self.pid}
-        return {**command, **times, "out": self.out, "err": self.err, "source": "recorded"}
+        printed = {"out": self.out, "err": self.err, **({"output_cut": True} if self.cut else {})}
+        return {**self.begun.record(), "t1": self.ended, "rc": self.exit_code, **printed}
 
 
 class Command:
@@ -78,7 +96,8 @@ class Command:
         self._relay = _relay([reading for reading, _ in channels], self._kept)
         self._relay_gone = False
         self._terminal = _own_terminal()
-        self.begun = _now()
+        script = script_text(line.text, line.words)
+        begun = _now()
         self._start = time.monotonic()
         try:
             self._process = subprocess.Popen(
@@ -88,6 +107,7 @@ class Command:
             for reading, writing in channels:
                 os.close(reading)
                 os.close(writing)
+        self.begun = Begun(line, begun, self._process.pid, script)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -111,8 +131,12 @@ class Command:
         end = time.monotonic() + _LAST_WORDS_S
         while not self._relay_ended() and time.monotonic() < end:
             time.sleep(0.005)
-        out, err = (os.pread(kept, _KEPT, 0).decode("utf-8", "replace") for kept in self._kept)
-        return Done(self.begun, ended, self._process.returncode, seconds, out, err, self._process.pid)
+        out, err = (os.pread(kept, _KEPT, 0) for kept in self._kept)
+        cut = max(len(out), len(err)) == _KEPT
+        code = self._process.returncode
+        return Done(
+            self.begun, ended, code, seconds, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), cut
+        )
 
     def _lead(self) -> None:
         """In the child: ``kill 0`` and a ^C are about the command and what it started, and not about the recorder."""

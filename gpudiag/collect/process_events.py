@@ -6,6 +6,7 @@ and does not tell how anything ended. Neither tells who sent a signal. The first
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -24,6 +25,7 @@ EVERY_S = 0.02
 _SHARE = 10
 """A round is followed by a rest so many times as long as it."""
 _WAIT_S = 0.03
+_IN_HASTE = -20
 _YOUNG_CAP = 500
 """Of processes that began since, so many (the youngest) are asked in every round what they are."""
 _PARENT, _START = 1, 19
@@ -59,8 +61,10 @@ def way_of(text: bytes) -> str | None:
 
 
 def _listen(listener: Listener, proc: str, out: Out) -> None:
-    out.line(json.dumps({"way": NETLINK}))
     names = {pid: _comm(proc, pid) or "" for pid in _pids(proc)}
+    with contextlib.suppress(OSError):  # What a process became is asked while it is there, so there is haste.
+        os.setpriority(os.PRIO_PROCESS, 0, _IN_HASTE)
+    out.line(json.dumps({"way": NETLINK}))
     ending = False
     try:
         while True:

@@ -30,7 +30,8 @@ _ENDING_S = 10.0
 """For a recording that was told to end."""
 _UNWATCHED_S = 2.0
 """Before the last look where memory cannot be watched: what was killed a moment ago is not gone yet."""
-_KILLS = "kill-commands.json"
+_BEGUN, _KILLS = "command-begun.json", "kill-commands.json"
+"""The command when it was started, and when it had ended: the second takes the first one's place."""
 TRACE, NONE = "trace", "none"
 
 
@@ -174,11 +175,12 @@ def _until_written(job: Job, runner: Runner) -> None:
 def _command(line: Line, runner: Runner, signals: _Signals) -> Done:
     command = signals.command = Command(line)
     runner.pids.extend(command.pids)
+    # At once, both: a recorder that is killed from here on has it in its bundle.
+    runner.start(_record_source(_BEGUN, command.begun.record()))
     while not command.poll():
         runner.run(until=time.monotonic() + _PAUSE_S)
     done = command.done()
-    # At once: a recorder that is killed from here on has it in its bundle.
-    runner.run([runner.start(_kill_source(line, done))])
+    runner.run([runner.start(_record_source(_KILLS, done.record(), evidence="kill commands"))])
     return done
 
 
@@ -189,9 +191,9 @@ def _end(recordings: Sequence[Job], runner: Runner) -> None:
     runner.run(recordings, until=time.monotonic() + _ENDING_S)
 
 
-def _kill_source(line: Line, done: Done) -> Source:
+def _record_source(member: str, record: dict[str, object], evidence: str | None = None) -> Source:
     def write(out: Out) -> None:
-        for row in ("[", json.dumps(done.record(line)), "]"):
+        for row in ("[", json.dumps(record), "]"):
             out.line(row)
 
-    return Source("the command", _KILLS, 5, produce=write, evidence="kill commands")
+    return Source("the command", member, 5, produce=write, evidence=evidence)

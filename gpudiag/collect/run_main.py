@@ -118,8 +118,8 @@ def _chosen(words: Sequence[str]) -> _Chosen:
     )
     if os.path.lexists(path):
         parser.error(f"{path} exists already")
-    if not path.absolute().parent.is_dir():
-        parser.error(f"{path}: the directory does not exist")
+    if not os.path.isdir(path.absolute().parent):  # noqa: PTH112 - a folder that may not be looked into is none
+        parser.error(f"{path}: the directory does not exist, or may not be looked into")
     shown = ("run", *words) if given.no_redact else ("run", *Redactor().argv(words))
     options = Options(path=path, argv=tuple(shown), logs=tuple(given.log), sample_s=given.sample)
     wish = Wish(Line.typed(command), options, given.settle)

@@ -7,7 +7,8 @@ from typing import List, Sequence
 
 FIRST_LOOKS = ("before", "after", "later")
 _WHOLE_INCIDENT = re.compile(
-    r"(kill-commands\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|process-events\.jsonl|.*\.log)\Z",
+    r"(kill-commands\.json|command-begun\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|"
+    r"process-events\.jsonl|.*\.log)\Z",
     re.IGNORECASE,
 )
 

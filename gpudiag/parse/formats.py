@@ -36,7 +36,7 @@ _Reader = Callable[[Segment], Iterator[Row]]
 _BY_NAME: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (re.compile(r"nvml(-series)?\.json"), nvml_json.rows),
     (re.compile(r"proc\.json"), proc_json.rows),
-    (re.compile(r"kill-commands\.json"), kill_commands.rows),
+    (re.compile(r"kill-commands\.json|command-begun\.json"), kill_commands.rows),
     (re.compile(r"trace-clock\.json"), trace_clock.rows),
     (re.compile(r"trace.*\.txt"), trace.rows),
     (re.compile(r"process-events\.jsonl"), process_events.rows),

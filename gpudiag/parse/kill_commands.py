@@ -94,5 +94,8 @@ def _error_ns(record: Mapping[str, object]) -> int:
 
 
 def _output(record: Mapping[str, object]) -> str | None:
+    """All that was printed; of output of which only the beginning was kept nothing is concluded."""
+    if record.get("output_cut") is True:
+        return None
     out, err = text_of(record.get("out")), text_of(record.get("err"))
     return None if out is None and err is None else (out or "") + (err or "")
