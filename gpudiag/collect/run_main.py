@@ -87,7 +87,7 @@ def _tell(ran: Ran, *, root: bool) -> None:
     if not root:
         say(without_root("sudo gpudiag run"))
     settled = {
-        "released": f"the GPUs are idle, {ran.settled.seconds:.1f} s after the command",
+        "released": f"the memory was released {ran.settled.seconds:.1f} s after the command: the GPUs are free",
         "plateau": "the memory stands still",
         "deadline": f"the memory has not settled within {ran.settled.seconds:.0f} s",
         "interrupted": "the wait for the memory was interrupted",
