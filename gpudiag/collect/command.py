@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gpudiag.collect import outputs
 from gpudiag.collect.child import close_all_but
+from gpudiag.collect.foreground import Foreground
 from gpudiag.collect.script_text import script_text
 
 SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
@@ -95,7 +96,7 @@ class Command:
         self._kept = [os.memfd_create("output"), os.memfd_create("output")]
         self._relay = _relay([reading for reading, _ in channels], self._kept)
         self._relay_gone = False
-        self._terminal = _own_terminal()
+        self._foreground = Foreground()
         script = script_text(line.text, line.words)
         begun = _now()
         self._start = time.monotonic()
@@ -115,8 +116,12 @@ class Command:
         return (self._relay,)
 
     def poll(self) -> bool:
-        """It has ended."""
-        return self._process.poll() is not None
+        """It has ended. Where it was stopped on the user's terminal, this waits until it goes on."""
+        if self._process.poll() is not None:
+            return True
+        if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+            self._foreground.suspend(self._process.pid)
+        return False
 
     def send(self, number: int) -> None:
         """Pass a signal on."""
@@ -127,7 +132,7 @@ class Command:
     def done(self) -> Done:
         """After its end."""
         ended, seconds = _now(), time.monotonic() - self._start
-        self._take_terminal_back()
+        self._foreground.take()
         end = time.monotonic() + _LAST_WORDS_S
         while not self._relay_ended() and time.monotonic() < end:
             time.sleep(0.005)
@@ -141,18 +146,7 @@ class Command:
     def _lead(self) -> None:
         """In the child: ``kill 0`` and a ^C are about the command and what it started, and not about the recorder."""
         os.setpgid(0, 0)
-        if self._terminal is not None:
-            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            os.tcsetpgrp(self._terminal, os.getpid())
-            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-
-    def _take_terminal_back(self) -> None:
-        if self._terminal is None:
-            return
-        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        with contextlib.suppress(OSError):
-            os.tcsetpgrp(self._terminal, os.getpgrp())
-        signal.signal(signal.SIGTTOU, before)
+        self._foreground.take()
 
     def _relay_ended(self) -> bool:
         if not self._relay_gone:
@@ -194,14 +188,6 @@ def _pass_on(ways: Sequence[tuple[int, int, int]]) -> None:
                     rest = memoryview(data)
                     while rest:
                         rest = rest[os.write(target, rest) :]
-
-
-def _own_terminal() -> int | None:
-    """Standard input, where it is the terminal on which this process is in the foreground."""
-    try:
-        return 0 if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp() else None
-    except OSError:
-        return None
 
 
 def _now() -> str:

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import signal
 import struct
@@ -258,6 +259,34 @@ def test_on_a_terminal_the_command_writes_to_one(tmp_path: Path) -> None:
     assert "\r\r\n" not in seen
     record = kill_record(tmp_path)
     assert (record["out"], record["err"]) == ("out\n40 123\na\nb\n", "err\n")
+
+
+def test_a_stopped_command_gives_the_terminal_back_and_goes_on(tmp_path: Path) -> None:
+    """^Z, then `fg`, in a shell with job control."""
+    words = " ".join(shlex.quote(word) for word in [*CALL, "-o", str(tmp_path / "x.tgz"), "--no-explain", "--"])
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**environment(), "PS1": "> "})
+    seen = b""
+
+    def shows(what: bytes) -> bool:
+        nonlocal seen
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 4096)
+        return what in seen
+
+    os.write(terminal, f"{words} 'echo rea''dy; sleep 1.5; read word; echo got $word'\n".encode())
+    assert wait_for(lambda: shows(b"ready\r\n"), 20), seen
+    os.write(terminal, b"\x1a")
+    assert wait_for(lambda: shows(b"Stopped"), 20), seen
+    os.write(terminal, b"fg\n")
+    os.write(terminal, b"this\n")
+    assert wait_for(lambda: shows(b"got this"), 20), seen
+    os.write(terminal, b"exit\n")
+    assert wait_for(lambda: shows(b"exit code 0 after"), 20), seen
+    os.close(terminal)
+    os.waitpid(pid, 0)
 
 
 def test_a_password_is_asked_for_on_the_users_own_terminal(tmp_path: Path) -> None:
