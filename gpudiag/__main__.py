@@ -8,12 +8,9 @@ import sys
 def main() -> None:
     """Hand the words to who looks, or to the command line that has all commands."""
     if sys.argv[1:2] == ["collect"]:
-        from gpudiag.collect.ahead import begin
+        from gpudiag.collect.alone import collect
 
-        begun = begin(sys.argv[2:])
-        from gpudiag.collect.main import main as collect
-
-        raise SystemExit(collect(sys.argv[2:], begun=begun))
+        raise SystemExit(collect(sys.argv[2:]))
     if sys.argv[1:2] == ["run"]:
         from gpudiag.collect.run_main import main as run
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpudiag import __version__
 from gpudiag.evidence.exhibit import Input
-from gpudiag.model import Citation, TraceEvent
+from gpudiag.model import Citation
 from gpudiag.plan import rfc3339
 from gpudiag.report import contract as c
 from gpudiag.rules.engine import Match, RuleResult
@@ -26,6 +26,7 @@ from gpudiag.timeline.ledger import Entry
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, clock_of
 from gpudiag.timeline.orphans import is_orphan
+from gpudiag.timeline.trace_words import told
 from gpudiag.verdict import HELD, OWN_STOP_RULES, UNCLEAR, Verdict, is_leaving, judgement_order
 
 MAX_UNKNOWN = 5
@@ -494,24 +495,14 @@ def _kernel_events(incident: Incident) -> Iterator[c.Event]:
 
 def _trace_events(incident: Incident) -> Iterator[c.Event]:
     for host, trace in incident.traces.items():
-        interesting = [event for event in trace.events if _worth_showing(event)]
-        for event in interesting[:MAX_EVENTS]:
-            lives = incident.census.named(host, event.target_pid or event.pid)
+        observers = frozenset(pid for view in incident.views.values() for pid in view.observers)
+        events = told(trace, host, incident.actions, incident.census, observers)
+        for item in itertools.islice(events, MAX_EVENTS):
+            lives = incident.census.named(host, item.pid)
             yield c.Event(
-                time=rfc3339(trace.wall_ns(event)),
-                kind="signal" if event.kind.startswith("signal") else event.kind,
+                time=rfc3339(trace.wall_ns(item.event)),
+                kind=item.kind,
                 process=incident.process_id(lives[-1]) if lives else None,
-                text=_event_text(event),
-                evidence=_evidence(event.cited),
+                text=item.text,
+                evidence=_evidence(item.event.cited),
             )
-
-
-def _worth_showing(event: TraceEvent) -> bool:
-    return (event.kind == "signal_generate" and event.signal not in (None, 17)) or event.kind in ("exec",)
-
-
-def _event_text(event: TraceEvent) -> str:
-    if event.kind == "signal_generate":
-        name = signal_name(event.signal)
-        return f"{event.comm} ({event.pid}) sent {name} to {event.target_comm or ''} ({event.target_pid})"
-    return f"{event.pid} became {event.filename}"

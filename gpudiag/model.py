@@ -393,6 +393,8 @@ class KillAction:
     cited: Citation
     local_s: Optional[int] = None
     """When, on the host's own clock, where that was printed (``date``): in the terms of ``Process.started_local_s``."""
+    pid: Optional[int] = None
+    """Of the process that the recorder started for it; everything local that the command does descends from it."""
 
 
 @dataclass(frozen=True)
@@ -411,12 +413,15 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One line of the kernel's own record (tracefs). PIDs are those of the initial PID namespace."""
+    """Something that a recorder heard of the kernel: a line of its trace (tracefs), or a process event.
+
+    PIDs are those of the initial PID namespace, except where the recorder looked through /proc (``polled``).
+    """
 
     kind: str
     """``signal_generate``, ``signal_deliver``, ``fork``, ``exec`` or ``exit``."""
     clock_s: float
-    """The trace clock, seconds; ``ClockPair`` ties it to wall time."""
+    """The boot clock, seconds; ``ClockPair`` ties it to wall time."""
     pid: int
     """The task that the line is about: the sender of a generated signal, the one that forks, execs, exits."""
     comm: str
@@ -428,8 +433,13 @@ class TraceEvent:
     result: Optional[int] = None
     """``signal_generate``'s res: 0 delivered, 1 ignored by the target, above that lost or already pending."""
     filename: Optional[str] = None
+    """Of an exec; a process event has its last part only."""
     group_dead: Optional[bool] = None
     """On exit: the last thread of the process went."""
+    status: Optional[int] = None
+    """On exit: as ``waitpid`` gives it. Only netlink tells."""
+    origin: str = "trace"
+    """``trace``, ``netlink``, or ``polled``: seen in rounds through /proc, so that the time is that of the round."""
 
 
 @dataclass(frozen=True)
@@ -531,7 +541,7 @@ class Coverage:
 
     at: Place
     source: str
-    """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``,
+    """``gpu memory``, ``compute processes``, ``process table``, ``open handles``, ``kernel trace``, ``process events``,
     ``kill commands``, ``server log``, ``kernel log``; also ``containers``, ``units``, ``jobs``, ``pods``,
     ``listening ports``, ``kernel stack``, ``gpu names``, and ``text`` for lines that no parser knows."""
     outcome: str

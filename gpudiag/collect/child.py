@@ -63,6 +63,11 @@ def heard(seconds: float) -> str | None:
     return data.decode("utf-8", "replace").rstrip("\n")
 
 
+def told_to_end(seconds: float) -> bool:
+    """The collector has said something to this source, or is gone; it is waited for so long."""
+    return bool(select.select([0], [], [], seconds)[0])
+
+
 def _child(source: Source, writing: int, listening: int | None) -> NoReturn:
     """Never returns, whatever happens: the caller's code must not run twice."""
     status = 70

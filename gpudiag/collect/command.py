@@ -13,11 +13,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
+from gpudiag.collect import outputs
 from gpudiag.collect.child import close_all_but
+from gpudiag.collect.foreground import Foreground
+from gpudiag.collect.script_text import script_text
 
 SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
 """Those whose ``-c`` the explanation understands."""
-_KEPT = 64 * 1024
+_KEPT = 1 << 20
 """Bytes of each output that are kept."""
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 0.3
@@ -46,45 +49,66 @@ class Line(NamedTuple):
         return self.words or (self.shell(), "-c", self.text)
 
 
+class Begun(NamedTuple):
+    """A command that runs."""
+
+    line: Line
+    at: str
+    pid: int
+    """Of the process that was started for it."""
+    script: str | None
+    """Text of the script that it runs."""
+
+    def record(self) -> dict[str, object]:
+        """As ``kill-commands.json`` has it, as far as it is known."""
+        line = self.line
+        command: dict[str, object] = {"argv": list(line.words)}
+        if line.text:
+            command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
+        script = {} if self.script is None else {"script_text": self.script}
+        return {**command, **script, "t0": self.at, "pid": self.pid, "source": "recorded"}
+
+
 class Done(NamedTuple):
     """How the command went."""
 
-    begun: str
+    begun: Begun
     ended: str
     exit_code: int
     """Negative: the signal that ended it."""
     seconds: float
     out: str
     err: str
+    cut: bool
+    """More was printed than was kept: that something does not stand in it says nothing."""
 
-    def record(self, line: Line) -> dict[str, object]:
+    def record(self) -> dict[str, object]:
         """As ``kill-commands.json`` has it."""
-        command: dict[str, object] = {"argv": list(line.words)}
-        if line.text:
-            command = {"cmd": line.text, "shell": [line.shell(), "-c"]}
-        times = {"t0": self.begun, "t1": self.ended, "rc": self.exit_code}
-        return {**command, **times, "out": self.out, "err": self.err, "source": "recorded"}
+        printed = {"out": self.out, "err": self.err, **({"output_cut": True} if self.cut else {})}
+        return {**self.begun.record(), "t1": self.ended, "rc": self.exit_code, **printed}
 
 
 class Command:
     """It runs from the moment this is made. ``OSError``: it cannot be started."""
 
     def __init__(self, line: Line) -> None:
-        outputs = [os.pipe(), os.pipe()]
+        channels = [outputs.channel(1), outputs.channel(2)]
         self._kept = [os.memfd_create("output"), os.memfd_create("output")]
-        self._relay = _relay([pipe[0] for pipe in outputs], self._kept)
+        self._relay = _relay([reading for reading, _ in channels], self._kept)
         self._relay_gone = False
-        self._terminal = _own_terminal()
-        self.begun = _now()
+        self._foreground = Foreground()
+        script = script_text(line.text, line.words)
+        begun = _now()
         self._start = time.monotonic()
         try:
             self._process = subprocess.Popen(
-                line.argv(), stdout=outputs[0][1], stderr=outputs[1][1], preexec_fn=self._lead
+                line.argv(), stdout=channels[0][1], stderr=channels[1][1], preexec_fn=self._lead
             )
         finally:
-            for pipe in outputs:
-                os.close(pipe[0])
-                os.close(pipe[1])
+            for reading, writing in channels:
+                os.close(reading)
+                os.close(writing)
+        self.begun = Begun(line, begun, self._process.pid, script)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -92,8 +116,12 @@ class Command:
         return (self._relay,)
 
     def poll(self) -> bool:
-        """It has ended."""
-        return self._process.poll() is not None
+        """It has ended. Where it was stopped on the user's terminal, this waits until it goes on."""
+        if self._process.poll() is not None:
+            return True
+        if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+            self._foreground.suspend(self._process.pid)
+        return False
 
     def send(self, number: int) -> None:
         """Pass a signal on."""
@@ -104,28 +132,21 @@ class Command:
     def done(self) -> Done:
         """After its end."""
         ended, seconds = _now(), time.monotonic() - self._start
-        self._take_terminal_back()
+        self._foreground.take()
         end = time.monotonic() + _LAST_WORDS_S
         while not self._relay_ended() and time.monotonic() < end:
             time.sleep(0.005)
-        out, err = (os.pread(kept, _KEPT, 0).decode("utf-8", "replace") for kept in self._kept)
-        return Done(self.begun, ended, self._process.returncode, seconds, out, err)
+        out, err = (os.pread(kept, _KEPT, 0) for kept in self._kept)
+        cut = max(len(out), len(err)) == _KEPT
+        code = self._process.returncode
+        return Done(
+            self.begun, ended, code, seconds, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), cut
+        )
 
     def _lead(self) -> None:
         """In the child: ``kill 0`` and a ^C are about the command and what it started, and not about the recorder."""
         os.setpgid(0, 0)
-        if self._terminal is not None:
-            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            os.tcsetpgrp(self._terminal, os.getpid())
-            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-
-    def _take_terminal_back(self) -> None:
-        if self._terminal is None:
-            return
-        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        with contextlib.suppress(OSError):
-            os.tcsetpgrp(self._terminal, os.getpgrp())
-        signal.signal(signal.SIGTTOU, before)
+        self._foreground.take()
 
     def _relay_ended(self) -> bool:
         if not self._relay_gone:
@@ -156,24 +177,17 @@ def _pass_on(ways: Sequence[tuple[int, int, int]]) -> None:
             selector.register(source, selectors.EVENT_READ, (target, memory))
         while selector.get_map():
             for key, _ in selector.select():
-                data = os.read(key.fd, _CHUNK)
+                target, memory = key.data
+                data = outputs.read(key.fd, _CHUNK)
                 if not data:
                     selector.unregister(key.fd)
                     continue
-                target, memory = key.data
+                outputs.copy_size(target, key.fd)
                 left[memory] -= os.write(memory, data[: left[memory]])
                 with contextlib.suppress(OSError):  # Who read it has gone; the command goes on.
                     rest = memoryview(data)
                     while rest:
                         rest = rest[os.write(target, rest) :]
-
-
-def _own_terminal() -> int | None:
-    """Standard input, where it is the terminal on which this process is in the foreground."""
-    try:
-        return 0 if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp() else None
-    except OSError:
-        return None
 
 
 def _now() -> str:

@@ -17,11 +17,15 @@ def explain_here(paths: Sequence[Path], otherwise: int, output: int | None = Non
     ``output``: the descriptor that the report goes to; ``None``: standard output.
     """
     # Neither is needed to look, and to load them would take longer.
+    import shlex
     import subprocess
     from importlib.util import find_spec
 
     if any(find_spec(name) is None for name in ("gpudiag.cli", "typer", "polars")):
-        say("gpudiag: the bundle cannot be explained here: only the collector is installed")
+        say(
+            "gpudiag: the bundle cannot be explained here: only the collector is installed; where all of gpudiag is, "
+            f"`gpudiag explain {' '.join(shlex.quote(path.name) for path in paths)}` does it"
+        )
         return otherwise
     sys.stdout.flush()
     go_on = "from gpudiag.cli import main; main()"

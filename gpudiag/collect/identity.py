@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""Of the machine itself. Linux gives it this number always."""
+
 
 class Own(NamedTuple):
     """Processes of the tool in one PID namespace of one boot."""
@@ -29,7 +32,12 @@ NOBODY = Own(None, None, ())
 def own(proc: str = "/proc") -> Own:
     """This process and its ancestors."""
     boot_id = _read(f"{proc}/sys/kernel/random/boot_id")
-    return Own(boot_id, _link(f"{proc}/self/ns/pid"), tuple(_line(proc)))
+    return Own(boot_id, own_pid_namespace(proc), tuple(_line(proc)))
+
+
+def own_pid_namespace(proc: str = "/proc") -> str | None:
+    """As ``INITIAL_PID_NAMESPACE`` is written."""
+    return _link(f"{proc}/self/ns/pid")
 
 
 def _line(proc: str) -> list[int]:

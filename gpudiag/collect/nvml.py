@@ -174,17 +174,13 @@ def look(machine: Machine, out: Out) -> None:
         raise Ended("truncated", "; ".join(failed)[:1000])
 
 
-def series(
-    machine: Machine, out: Out, duration_s: float, every_s: float, over: Callable[[], bool] = lambda: False
-) -> None:
-    """``nvml-series.json``: all GPUs, sampled; a row where something changed, and the last one. ``over`` ends it."""
+def series(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
+    """``nvml-series.json``: all GPUs, sampled; a row where something changed, and the last one."""
     nvml = _Nvml(machine)
     out.line("[")
     separator = ""
     shown = waiting = None
     for stamp, spent, gpus in _samples(nvml, duration_s, every_s):
-        if over():
-            break
         row = json.dumps({"t": stamp, "s": spent, "gpus": gpus})
         waiting = row
         if gpus != shown:
@@ -193,6 +189,12 @@ def series(
     if waiting is not None:
         out.line(separator + waiting)
     out.line("]")
+
+
+def samples(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:
+    """Every sample at once, in the rows of ``series``."""
+    for stamp, spent, gpus in _samples(_Nvml(machine), duration_s, every_s):
+        out.line(json.dumps({"t": stamp, "s": spent, "gpus": gpus}))
 
 
 def watch(machine: Machine, out: Out, duration_s: float, every_s: float) -> None:

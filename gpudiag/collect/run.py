@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from types import FrameType
 from typing import Callable, NamedTuple
 
 from gpudiag.bundle.writer import BundleWriter
-from gpudiag.collect import extras, figures, look, tracing
+from gpudiag.collect import extras, figures, process_events, sampling, tracing
 from gpudiag.collect.command import Command, Done, Line
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.recording import Options, clocks, finish_look, start_look, start_record
@@ -31,7 +30,9 @@ _ENDING_S = 10.0
 """For a recording that was told to end."""
 _UNWATCHED_S = 2.0
 """Before the last look where memory cannot be watched: what was killed a moment ago is not gone yet."""
-_KILLS = "kill-commands.json"
+_BEGUN, _KILLS = "command-begun.json", "kill-commands.json"
+"""The command when it was started, and when it had ended: the second takes the first one's place."""
+TRACE, NONE = "trace", "none"
 
 
 class Wish(NamedTuple):
@@ -43,15 +44,22 @@ class Wish(NamedTuple):
     """How long memory is watched after the command, at most."""
 
 
+class Record(NamedTuple):
+    """How the kernel's part is recorded."""
+
+    way: str
+    """``trace``, ``netlink``, ``polling`` or ``none``."""
+    untraced: str | None = None
+    """Why it is no trace."""
+
+
 class Ran(NamedTuple):
     """What came of it."""
 
     path: Path
     done: Done
     settled: Settled
-    traced: bool
-    untraced_because: str | None
-    """Why there is no kernel trace."""
+    record: Record
 
 
 class _Signals:
@@ -87,11 +95,11 @@ def run(
     machine: Machine,
     secrets: Callable[[], Secrets] | None = None,
     say: Callable[[Job], None] | None = None,
-    begins: Callable[[str | None], None] = lambda _: None,
+    begins: Callable[[Record], None] = lambda _: None,
 ) -> Ran:
     """Record everything. ``OSError``: the bundle cannot be written or the command not be started.
 
-    ``begins`` hears, right before the command, why there is no kernel trace (``None``: there is one).
+    ``begins`` hears, right before the command, how it is recorded.
     """
     bundle = BundleWriter(wish.options.path, start_record(wish.options, (BEFORE, AFTER), machine))
     runner = Runner(bundle, secrets, say)
@@ -105,17 +113,19 @@ def run(
     return ran
 
 
-def _course(
-    wish: Wish, machine: Machine, runner: Runner, signals: _Signals, begins: Callable[[str | None], None]
-) -> Ran:
+def _course(wish: Wish, machine: Machine, runner: Runner, signals: _Signals, begins: Callable[[Record], None]) -> Ran:
     trace = runner.start(tracing.trace_source(os.getpid()))
-    series = runner.start(_series_source(machine, wish.options.sample_s))
+    series = runner.start(sampling.source(machine, tracing.LONGEST_S, wish.options.sample_s))
     recordings = [trace, series]
     try:
         first = _look(wish.options, BEFORE, machine, runner, [])
         known = start_ticks(figures.booked_mib(first), machine)
-        _until_begun(trace, runner)
-        begins(trace.because if trace.ended else None)
+        record = _begun(trace, runner)
+        if record.way == NONE:
+            events = runner.start(process_events.source(machine, tracing.LONGEST_S))
+            recordings.append(events)
+            record = _begun_events(events, record, runner)
+        begins(record)
         done = _command(wish.line, runner, signals)
         settled = settle(
             machine,
@@ -135,8 +145,7 @@ def _course(
         if source.member != _KILLS:
             runner.start(source)
     runner.run()
-    traced = trace.outcome == "ok"
-    return Ran(wish.options.path, done, settled, traced, None if traced else trace.because)
+    return Ran(wish.options.path, done, settled, record)
 
 
 def _look(options: Options, name: str, machine: Machine, runner: Runner, earlier: Sequence[Job]) -> list[Job]:
@@ -144,20 +153,34 @@ def _look(options: Options, name: str, machine: Machine, runner: Runner, earlier
     return finish_look(options, name, machine, runner, jobs)
 
 
-def _until_begun(trace: Job, runner: Runner) -> None:
+def _begun(trace: Job, runner: Runner) -> Record:
+    """Wait until the kernel traces, or does not."""
+    _until_written(trace, runner)
+    if trace.ended:
+        return Record(NONE, trace.because)
+    return Record(TRACE) if trace.text else Record(NONE, f"it had not begun after {_READY_S:g} s")
+
+
+def _begun_events(events: Job, record: Record, runner: Runner) -> Record:
+    _until_written(events, runner)
+    return record._replace(way=process_events.way_of(bytes(events.text)) or NONE)
+
+
+def _until_written(job: Job, runner: Runner) -> None:
     end = time.monotonic() + _READY_S
-    while not trace.ended and not trace.text and time.monotonic() < end:
+    while not job.ended and not job.text and time.monotonic() < end:
         runner.run(until=time.monotonic() + _PAUSE_S)
 
 
 def _command(line: Line, runner: Runner, signals: _Signals) -> Done:
     command = signals.command = Command(line)
     runner.pids.extend(command.pids)
+    # At once, both: a recorder that is killed from here on has it in its bundle.
+    runner.start(_record_source(_BEGUN, command.begun.record()))
     while not command.poll():
         runner.run(until=time.monotonic() + _PAUSE_S)
     done = command.done()
-    # At once: a recorder that is killed from here on has it in its bundle.
-    runner.run([runner.start(_kill_source(line, done))])
+    runner.run([runner.start(_record_source(_KILLS, done.record(), evidence="kill commands"))])
     return done
 
 
@@ -168,18 +191,9 @@ def _end(recordings: Sequence[Job], runner: Runner) -> None:
     runner.run(recordings, until=time.monotonic() + _ENDING_S)
 
 
-def _kill_source(line: Line, done: Done) -> Source:
+def _record_source(member: str, record: dict[str, object], evidence: str | None = None) -> Source:
     def write(out: Out) -> None:
-        for row in ("[", json.dumps(done.record(line)), "]"):
+        for row in ("[", json.dumps(record), "]"):
             out.line(row)
 
-    return Source("the command", _KILLS, 5, produce=write, evidence="kill commands")
-
-
-def _series_source(machine: Machine, every_s: float) -> Source:
-    def write(out: Out) -> None:
-        from gpudiag.collect import nvml
-
-        nvml.series(machine, out, tracing.LONGEST_S, every_s, over=lambda: bool(select.select([0], [], [], 0)[0]))
-
-    return Source("memory over time", look.SERIES_MEMBER, tracing.LONGEST_S, produce=write, listens=True)
+    return Source("the command", member, 5, produce=write, evidence=evidence)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from gpudiag.bundle.sinks import PARTIAL
 from gpudiag.collect.command import Done, Line
+from gpudiag.collect.disguise import carriers, conceal
 from gpudiag.collect.explaining import explain_here
 from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.options import default_name, writable
+from gpudiag.collect.process_events import NETLINK, POLLING
 from gpudiag.collect.recording import Options
-from gpudiag.collect.run import Ran, Wish, run
+from gpudiag.collect.run import TRACE, Ran, Record, Wish, run
 from gpudiag.collect.secrets import RowSecrets
 from gpudiag.collect.telling import Progress, say, without_root
 from gpudiag.redact.redactor import Redactor
@@ -27,8 +27,6 @@ EXIT_NOT_RUN = 125
 EXIT_INTERRUPTED = 130
 _STAYED = (10, 12)
 """Exit codes of ``explain`` that ``--verify`` passes on."""
-_RESUME = "from gpudiag.collect.run_main import resume; resume()"
-_CMDLINE_CAP = 1 << 17
 _EPILOG = """\
 COMMAND in one word is a line for your shell, as with ssh; in several it is a program with its arguments. Exit code: the
 command's own (128 and the number of the signal that ended it); with --verify 10 if memory is still held, 12 if it is
@@ -43,41 +41,18 @@ class _Chosen(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Check the words, then begin anew without them: a pattern in COMMAND must not find the recorder by COMMAND."""
-    _chosen(words)
-    memory = os.memfd_create("gpudiag", 0)
-    os.write(memory, json.dumps(list(words)).encode("utf-8", "surrogateescape"))
-    os.lseek(memory, 0, os.SEEK_SET)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.execv(sys.executable, [sys.executable, "-c", _RESUME, str(memory)])
-
-
-def resume() -> NoReturn:
-    """The second half of ``main``, in a process whose command line does not hold COMMAND."""
-    with os.fdopen(int(sys.argv[1]), encoding="utf-8", errors="surrogateescape") as memory:
-        words: list[str] = json.loads(memory.read())
-    raise SystemExit(_run(_chosen(words), Machine()))
-
-
-def carriers(line: Line, proc: str = "/proc") -> list[tuple[int, str]]:
-    """Ancestors in whose command line the text stands: a pattern that matches it hits them, too. PID and name."""
-    text = " ".join((line.text or " ".join(line.words)).split())
-    found: list[tuple[int, str]] = []
-    for pid in own(proc).pids[1:]:
-        try:
-            with Path(f"{proc}/{pid}/cmdline").open("rb") as file:
-                words = file.read(_CMDLINE_CAP).decode("utf-8", "replace").split("\0")
-        except OSError:
-            continue
-        if text and text in " ".join(" ".join(words).split()):
-            found.append((pid, Path(words[0]).name))
-    return found
+    """Record and explain; the exit code."""
+    asked = _chosen(words)
+    shown = conceal()
+    if shown is not None:
+        say(f"gpudiag: this recorder's own command line holds the command's text: a pattern may hit it ({shown})")
+    return _run(asked, Machine())
 
 
 def _run(asked: _Chosen, machine: Machine) -> int:
     path = asked.wish.options.path
-    for pid, name in carriers(asked.wish.line):
+    line = asked.wish.line
+    for pid, name in carriers(machine.proc, own(machine.proc).pids[1:], (line.text,) if line.text else line.words):
         say(
             f"gpudiag: {name} (PID {pid}) above this recorder carries the command's text: a pattern that matches the "
             f"text hits it, and it may take this session along; the bundle is {path} (or {path}{PARTIAL})"
@@ -97,9 +72,14 @@ def _run(asked: _Chosen, machine: Machine) -> int:
     return told if asked.verify and told in _STAYED else code
 
 
-def _before(untraced: str | None) -> None:
-    if untraced is not None:
-        say(f"gpudiag: no kernel trace ({untraced}); the exit code and the two looks have to tell what was hit")
+def _before(record: Record) -> None:
+    instead = {
+        NETLINK: "process events over netlink tell who began and ended, not who sent a signal",
+        POLLING: "/proc is looked through over and over, which misses short processes and does not tell how one ended",
+    }
+    if record.way != TRACE:
+        told = instead.get(record.way, "the exit code and the two looks have to tell what was hit")
+        say(f"gpudiag: no kernel trace ({record.untraced}); {told}")
     say("gpudiag: running the command")
 
 
@@ -107,7 +87,7 @@ def _tell(ran: Ran, *, root: bool) -> None:
     if not root:
         say(without_root("sudo gpudiag run"))
     settled = {
-        "released": f"the GPUs are idle, {ran.settled.seconds:.1f} s after the command",
+        "released": f"the memory was released {ran.settled.seconds:.1f} s after the command: the GPUs are free",
         "plateau": "the memory stands still",
         "deadline": f"the memory has not settled within {ran.settled.seconds:.0f} s",
         "interrupted": "the wait for the memory was interrupted",
@@ -138,8 +118,8 @@ def _chosen(words: Sequence[str]) -> _Chosen:
     )
     if os.path.lexists(path):
         parser.error(f"{path} exists already")
-    if not path.absolute().parent.is_dir():
-        parser.error(f"{path}: the directory does not exist")
+    if not os.path.isdir(path.absolute().parent):  # noqa: PTH112 - a folder that may not be looked into is none
+        parser.error(f"{path}: the directory does not exist, or may not be looked into")
     shown = ("run", *words) if given.no_redact else ("run", *Redactor().argv(words))
     options = Options(path=path, argv=tuple(shown), logs=tuple(given.log), sample_s=given.sample)
     wish = Wish(Line.typed(command), options, given.settle)

@@ -1,4 +1,4 @@
-"""Waits after a clean-up until device memory has settled: all free, or standing still with nobody leaving."""
+"""Waits after a clean-up until device memory has settled: it stays free, or stands still with nobody leaving."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ STILL_S = 3.0
 """So long a figure stands still before it is said to have settled."""
 STILL_MIB = 16.0
 """What moves less stands still."""
+FREE_S = 2.0
+"""So long all GPUs stay idle before they are said to be free: what looks after a server may start it anew."""
 IDLE_MIB = 600.0
 """An idle GPU shows up to about so much."""
 NOT_WATCHED = "not watched"
@@ -26,6 +28,7 @@ class Settled(NamedTuple):
     how: str
     """``released``, ``plateau``, ``deadline``, ``interrupted`` or ``not watched``."""
     seconds: float
+    """Until the memory was back, or until the wait was over."""
     because: str | None = None
     """Why it could not be watched."""
 
@@ -49,10 +52,13 @@ def settle(
     started(watch.pid)
     still = _Still()
     seen = False
+    free_since: float | None = None
     try:
         while True:
             passed = time.monotonic() - begun
             if over() or passed >= deadline_s + (0.0 if seen else _FIRST_S):
+                if free_since is not None:
+                    return Settled("released", free_since)
                 return Settled("interrupted" if over() else "deadline" if seen else NOT_WATCHED, passed)
             serve(_EVERY_S / 2)
             sample = watch.next(_EVERY_S)
@@ -62,7 +68,11 @@ def settle(
                 continue
             seen = True
             if _free(sample):
-                return Settled("released", passed)
+                free_since = passed if free_since is None else free_since
+                if passed - free_since >= FREE_S:
+                    return Settled("released", free_since)
+                continue
+            free_since = None
             leaving = any(presence(pid, ticks, machine) == LEAVING for pid, ticks in known.items())
             if still.after(sample) >= STILL_S and not leaving:
                 return Settled("plateau", passed)

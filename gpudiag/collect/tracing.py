@@ -1,7 +1,8 @@
 """``trace.txt``: the kernel's own record of signals, forks, execs and exits, in a trace instance of the recorder's own.
 
-The instance is named after the recorder's PID and start ticks. The child that owns it ends when the recorder tells it
-to or dies; what a killed child leaves is removed by the next recorder.
+The instance is named after the recorder's PID and start ticks. The child that owns it hands every event on at once, so
+that the bundle of a killed recorder has what came before. It ends when the recorder tells it to or dies; what a
+killed child leaves is removed by the next recorder.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpudiag.collect.child import heard
+from gpudiag.collect.child import told_to_end
+from gpudiag.collect.identity import INITIAL_PID_NAMESPACE, own_pid_namespace
 from gpudiag.collect.source import Ended, Out, Source
 
 ROOTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_NOT_CHILD = "sig != 17"
+"""What every process that ends sends to its parent says nothing that its exit does not say."""
 EVENTS = (
-    "signal/signal_generate",
-    "signal/signal_deliver",
-    "sched/sched_process_fork",
-    "sched/sched_process_exec",
-    "sched/sched_process_exit",
+    ("signal/signal_generate", _NOT_CHILD),
+    ("signal/signal_deliver", _NOT_CHILD),
+    ("sched/sched_process_fork", ""),
+    ("sched/sched_process_exec", ""),
+    ("sched/sched_process_exit", ""),
 )
+"""Each with its filter."""
 LONGEST_S = 24 * 3600.0
 """A recording that is not ended by then ends by itself."""
-_INITIAL_NAMESPACE = "pid:[4026531836]"
 _BUFFERS_KIB = 64 * 1024
 """Of all processors together."""
 _BUFFER_KIB = (256, 4096)
@@ -36,6 +40,11 @@ _BUFFER_KIB = (256, 4096)
 _NAME = re.compile(r"gpudiag-(?P<pid>\d{1,10})-(?P<ticks>\d{1,19})\Z")
 _START_TICKS = 19
 """Position behind the closing bracket of comm in ``stat``."""
+_PAUSE_S = 0.03
+"""Between two questions for new events."""
+_CHUNK = 1 << 18
+_BUSY_S = 0.5
+"""A reader that is just closing makes an instance busy for a moment."""
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
 
@@ -62,7 +71,7 @@ def clock_source() -> Source:
 
 def produce(out: Out, owner: int, roots: Sequence[str] = ROOTS) -> None:
     """Record until a line comes or the recorder is gone, then write what was recorded."""
-    if _link("/proc/self/ns/pid") != _INITIAL_NAMESPACE:
+    if own_pid_namespace() != INITIAL_PID_NAMESPACE:
         raise Ended("absent", "in a PID namespace of its own: the kernel's trace has other PIDs than are seen here")
     root = _tracefs(roots)
     remove_orphans(root)
@@ -73,8 +82,6 @@ def produce(out: Out, owner: int, roots: Sequence[str] = ROOTS) -> None:
     try:
         instance.begin()
         out.line(f"# recorded in the instance {instance.folder.name}, clock boot")
-        heard(LONGEST_S)
-        instance.end()
         for line in instance.lines():
             out.line(line)
     except OSError as error:
@@ -95,17 +102,32 @@ class _Instance:
         size = max(least, min(most, _BUFFERS_KIB // (os.cpu_count() or 1)))
         self._write("trace_clock", "boot")
         self._write("buffer_size_kb", str(size))
-        for event in EVENTS:
+        for event, filtered in EVENTS:
+            if filtered:
+                self._write(f"events/{event}/filter", filtered)
             self._write(f"events/{event}/enable", "1")
         self._write("tracing_on", "1")
 
-    def end(self) -> None:
-        self._write("tracing_on", "0")
-
     def lines(self) -> Iterator[str]:
-        with (self.folder / "trace").open(encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                yield line.rstrip("\n")
+        """Every event as it comes, until it is told to end; then those that are left."""
+        pipe = os.open(str(self.folder / "trace_pipe"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pending = b""
+        ending = False
+        try:
+            while True:
+                data = _read(pipe)
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    yield line.decode("utf-8", "surrogateescape")
+                if data:
+                    continue
+                if ending:
+                    return
+                ending = told_to_end(_PAUSE_S)
+                if ending:
+                    self._write("tracing_on", "0")
+        finally:
+            os.close(pipe)
 
     def remove(self) -> None:
         _remove(self.folder)
@@ -126,12 +148,28 @@ def remove_orphans(root: Path) -> None:
             _remove(folder)
 
 
+def _read(pipe: int) -> bytes:
+    """What waits; nothing where nothing does."""
+    try:
+        return os.read(pipe, _CHUNK)
+    except BlockingIOError:
+        return b""
+
+
 def _remove(folder: Path) -> None:
     for name in ("tracing_on", "events/enable"):
         with contextlib.suppress(OSError):
             (folder / name).write_text("0", encoding="ascii")
-    with contextlib.suppress(OSError):  # The next recorder tries again.
-        folder.rmdir()
+    end = time.monotonic() + _BUSY_S
+    while time.monotonic() < end:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:  # Where it stays so, the next recorder tries again.
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _tracefs(roots: Sequence[str]) -> Path:
@@ -168,10 +206,3 @@ def _start_ticks(pid: int) -> int | None:
         return None
     fields = text[text.rfind(")") + 1 :].split()
     return int(fields[_START_TICKS]) if len(fields) > _START_TICKS else None
-
-
-def _link(path: str) -> str | None:
-    try:
-        return os.readlink(path)  # noqa: PTH115
-    except OSError:
-        return None

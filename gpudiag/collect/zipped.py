@@ -19,6 +19,7 @@ _TEXT = """\
 #
 #   python3 FILE --help                                      it changes nothing on the machine
 #   python3 FILE --kill 'pkill -9 -f vllm'                   writes gpudiag-HOST-TIME.tgz
+#   python3 FILE run -- 'pkill -9 -f vllm'                  runs it and records everything around it
 #   ssh HOST python3 - --quick -o - < FILE > bundle.tgz      leaves nothing there; or kubectl exec -i, docker exec -i
 import sys
 if sys.version_info < (3, 9):
@@ -41,7 +42,7 @@ with: it has no quote, dollar, backslash, exclamation mark or line end."""
 
 def single_file() -> str:
     """For a person who copies it."""
-    return _text('"gpudiag.collect.main", sys.argv[1:]')
+    return _text('"gpudiag.collect.alone", sys.argv[1:]')
 
 
 def far_program(arguments: Sequence[str]) -> bytes:

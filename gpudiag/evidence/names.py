@@ -7,7 +7,9 @@ from typing import List, Sequence
 
 FIRST_LOOKS = ("before", "after", "later")
 _WHOLE_INCIDENT = re.compile(
-    r"(kill-commands\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|.*\.log)\Z", re.IGNORECASE
+    r"(kill-commands\.json|command-begun\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|"
+    r"process-events\.jsonl|.*\.log)\Z",
+    re.IGNORECASE,
 )
 
 _LOG = re.compile(

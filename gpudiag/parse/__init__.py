@@ -40,7 +40,7 @@ from gpudiag.model import (
 )
 from gpudiag.parse import leftover, proc_files, tallies
 from gpudiag.parse.formats import rows
-from gpudiag.parse.order import dated, placed
+from gpudiag.parse.order import dated, finished, placed
 from gpudiag.parse.parsed import Parsed, Row
 
 __all__ = ["Parsed", "parse"]
@@ -72,7 +72,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         bookings=_of(found, Booking),
         processes=_of(found, Process),
         handles=_of(found, Handle),
-        actions=_of(found, KillAction),
+        actions=finished(_of(found, KillAction)),
         trace=_of(found, TraceEvent),
         clocks=_of(found, ClockPair),
         roles=_of(found, LogRole),

@@ -20,6 +20,7 @@ from gpudiag.parse import (
     pid_files,
     probes,
     proc_json,
+    process_events,
     server_log,
     silence,
     trace,
@@ -35,9 +36,10 @@ _Reader = Callable[[Segment], Iterator[Row]]
 _BY_NAME: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (re.compile(r"nvml(-series)?\.json"), nvml_json.rows),
     (re.compile(r"proc\.json"), proc_json.rows),
-    (re.compile(r"kill-commands\.json"), kill_commands.rows),
+    (re.compile(r"kill-commands\.json|command-begun\.json"), kill_commands.rows),
     (re.compile(r"trace-clock\.json"), trace_clock.rows),
     (re.compile(r"trace.*\.txt"), trace.rows),
+    (re.compile(r"process-events\.jsonl"), process_events.rows),
     (re.compile(r"host\.txt|supervisors\.txt"), host_facts.rows),
 )
 _TEXT_CAP = 16 * 1024 * 1024

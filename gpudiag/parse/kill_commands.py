@@ -72,6 +72,7 @@ def _action(segment: Segment, line: int | None, record: Mapping[str, object]) ->
         output=_output(record),
         script_text=text_of(record.get("script_text")),
         source=source,
+        pid=integer(record.get("pid")),
         cited=Citation(segment.exhibit.input, segment.exhibit.member, line, text[:QUOTE_CAP]),
     )
 
@@ -94,5 +95,8 @@ def _error_ns(record: Mapping[str, object]) -> int:
 
 
 def _output(record: Mapping[str, object]) -> str | None:
+    """All that was printed; of output of which only the beginning was kept nothing is concluded."""
+    if record.get("output_cut") is True:
+        return None
     out, err = text_of(record.get("out")), text_of(record.get("err"))
     return None if out is None and err is None else (out or "") + (err or "")

@@ -20,6 +20,16 @@ def placed(actions: Iterable[KillAction], evidence: Input) -> list[KillAction]:
     return [replace(action, after_look=_preceding(action, evidence.looks, starts)) for action in actions]
 
 
+def finished(actions: Sequence[KillAction]) -> tuple[KillAction, ...]:
+    """Each command once: a recorder notes it when it begins, and again with its end, if it lives to see it."""
+    ended = {(action.host, action.pid, action.time_ns) for action in actions if action.exit_code is not None}
+    return tuple(
+        action
+        for action in actions
+        if action.pid is None or action.exit_code is not None or (action.host, action.pid, action.time_ns) not in ended
+    )
+
+
 def _preceding(action: KillAction, looks: Sequence[LookName], starts: dict[str, int]) -> str | None:
     if action.time_ns is None and action.source not in _BEFORE_ALL:
         # Without a time the record says: between the looks. The first of several is then the one before it.

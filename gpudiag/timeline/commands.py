@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 
 from gpudiag.model import Booking, Citation, KillAction, PidFile
+from gpudiag.shell.lines import Line
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
@@ -18,6 +19,7 @@ from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, s
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.pid_lists import pid_lists
 from gpudiag.timeline.trace import Trace, TracedStep
+from gpudiag.timeline.traced import dead_shell, literal_pids, shown
 from gpudiag.timeline.views import View
 
 _NOT_PERMITTED = {
@@ -40,8 +42,6 @@ class StepView:
     id: str
     replay: StepReplay
     traced: list[TracedStep] = field(default_factory=list[TracedStep])
-    trace_covers: bool = False
-    """The kernel trace was on: what it does not show did not happen."""
     sent_to: dict[int, bool] = field(default_factory=dict[int, bool])
     """PID to *the kernel recorded the signal*; only where a trace covers the step."""
     printed_status: int | None = None
@@ -169,11 +169,8 @@ def _view(
     world, base = _world(action, host, slot, census, series, listed, adopted, files)
     world = replace(world, libc=libraries.get(host))
     trace = traces.get(host)
-    dead_shell = _traced_shell(trace, action) if trace is not None else None
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
-    result = replay(
-        line, world, caller, Observed(action.exit_code, _duration(action), action.output, traced_dead_shell=dead_shell)
-    )
+    result = replay(line, world, caller, _observed(action, trace, line))
     steps = [StepView(f"{identity}.{n}", step) for n, step in enumerate(result.steps, 1)]
     view = ActionView(
         identity, action, host, slot, caller, result, steps, base, frozenset(c.pid for c in world.processes)
@@ -184,6 +181,10 @@ def _view(
     _apply_messages(view)
     _apply_printed_status(view)
     return view
+
+
+def _observed(action: KillAction, trace: Trace | None, line: Line) -> Observed:
+    return Observed(action.exit_code, _duration(action), action.output, dead_shell(trace, action, line))
 
 
 def _first_look_ns(action: KillAction, census: Census, host: str) -> int | None:
@@ -365,41 +366,15 @@ def _compute_pids(
     )
 
 
-def _traced_shell(trace: Trace, action: KillAction) -> bool | None:
-    """Whether a tool of the command signalled the shell that had forked it."""
-    if not trace.usable:
-        return None
-    window = trace.window(action.time_ns, action.end_ns)
-    answers = [run.parent_died for tool in ("pkill", "killall") for run in trace.runs_of(tool, window)]
-    if any(answers):
-        return True
-    return False if answers and all(answer is False for answer in answers) and trace.covers(action.time_ns) else None
-
-
 def _apply_trace(view: ActionView, trace: Trace) -> None:
-    window = trace.window(view.action.time_ns, view.action.end_ns)
-    covers = trace.covers(view.action.time_ns)
-    for step in view.steps:
-        tool = step.replay.tool
-        if tool is None:
-            continue
-        step.trace_covers = covers
-        step.traced = trace.runs_of(tool, window)
-        pids = sorted(view.world_pids | set(_literal(step)))
-        sent = {pid for run in step.traced for pid in run.targets}
-        step.cites.extend(cite for run in step.traced for cite in run.cites)
-        if tool == "kill":
-            direct = trace.signals_to(_literal(step), step.replay.signal, window)
-            sent |= {event.target_pid for event in direct if event.target_pid is not None}
-            step.cites.extend(event.cited for event in direct)
-        # A shell's own kill starts no program: where its PIDs come from a list, what it sent is not told from others.
-        unseen = tool == "kill" and step.replay.ran is not False and not step.traced and not _literal(step)
-        if (covers and not unseen) or sent:
-            step.sent_to = {pid: pid in sent for pid in pids if (covers and not unseen) or pid in sent}
-
-
-def _literal(step: StepView) -> tuple[int, ...]:
-    return step.replay.selection.literal_pids if step.replay.selection is not None else ()
+    steps = [step.replay for step in view.steps]
+    told = shown(trace, view.action, view.replay.line, steps, view.host, view.world_pids)
+    for step, found in zip(view.steps, told, strict=True):
+        step.traced = found.runs
+        step.sent_to = found.sent_to
+        step.cites.extend(found.cites)
+        if found.ran is not None and not step.replay.ran_proven:
+            step.replay = replace(step.replay, ran=found.ran, ran_proven=True, ran_because=found.because)
 
 
 def _apply_messages(view: ActionView) -> None:
@@ -414,7 +389,7 @@ def _apply_messages(view: ActionView) -> None:
     absent = {int(found.group(1)) for found in islice(NO_SUCH.finditer(output), _MAX_MESSAGES)}
     for step in view.steps:
         if step.replay.tool == "kill":
-            step.absent |= absent & set(_literal(step))
+            step.absent |= absent & set(literal_pids(step.replay))
 
 
 def _apply_printed_status(view: ActionView) -> None:

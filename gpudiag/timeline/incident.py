@@ -26,8 +26,11 @@ from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.supervision import successors
-from gpudiag.timeline.trace import Trace
+from gpudiag.timeline.trace import Reach, Trace
 from gpudiag.timeline.views import View, recorder_of, view_of, whole_tables
+
+_ORIGINS = ("trace", "netlink", "polled")
+"""Of a kernel's record, the best first."""
 
 
 class EngineBook(RoleBook, NameBook, LawBook, Protocol):
@@ -465,13 +468,18 @@ def is_undated(action: KillAction) -> bool:
 def _traces(
     parsed: Parsed, looks: Sequence[Look], views: dict[str, View], clocks: Sequence[ClockPair]
 ) -> dict[str, Trace]:
-    """A trace is of the host that the incident's looks are of, and speaks of the initial PID namespace."""
+    """The best record there is. It is of the host that the looks are of; all but the last kind speak of the initial PID
+    namespace."""
     hosts = {look.host for look in looks}
-    if not parsed.trace or len(hosts) != 1:
+    origin = next((name for name in _ORIGINS if any(event.origin == name for event in parsed.trace)), None)
+    if origin is None or len(hosts) != 1:
         return {}
-    host = hosts.pop()
-    same = any(views[look.id].own_namespace is False for look in looks)
-    return {host: Trace(parsed.trace, clock_of(clocks, ()), same)}
+    source = "kernel trace" if origin == "trace" else "process events"
+    # Whoever looked through /proc saw the PIDs that the looks show.
+    same = origin == "polled" or any(views[look.id].own_namespace is False for look in looks)
+    whole = all(row.outcome == "ok" and row.complete is not False for row in parsed.coverage if row.source == source)
+    events = [event for event in parsed.trace if event.origin == origin]
+    return {hosts.pop(): Trace(events, clock_of(clocks, ()), Reach(same, whole, signals=origin == "trace"))}
 
 
 def _hit_by_any(life: Life, actions: Sequence[ActionView]) -> bool:

@@ -6,14 +6,19 @@ Commands that kill by a pattern run in a PID namespace of their own.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -141,8 +146,8 @@ def test_standard_input_is_the_commands(tmp_path: Path) -> None:
 
 
 def test_the_recorder_does_not_carry_the_text(tmp_path: Path) -> None:
-    done = run(tmp_path, "tr '\\0' ' ' < /proc/$PPID/cmdline; : the-pattern")
-    assert "resume" in done.stdout
+    done = run(tmp_path, "cat /proc/$PPID/comm; tr '\\0' ' ' < /proc/$PPID/cmdline; : the-pattern")
+    assert done.stdout.split() == ["gpudiag", "gpudiag"]
     assert "the-pattern" not in done.stdout
 
 
@@ -179,7 +184,10 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [("echo", "x"), ("--",), ("-o", "/no/such/folder/x.tgz", "--", "true")])
+@pytest.mark.parametrize(
+    "words",
+    [("echo", "x"), ("--",), ("-o", "/no/such/folder/x.tgz", "--", "true"), ("-o", "/dev/null/x.tgz", "--", "true")],
+)
 def test_words_that_make_no_sense(words: tuple[str, ...]) -> None:
     done = subprocess.run([*CALL, *words], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -220,6 +228,77 @@ def test_on_a_terminal_the_command_is_in_the_foreground(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     os.close(terminal)
     assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def on_a_terminal(folder: Path, line: str, typed: bytes = b"", size: tuple[int, int] = (40, 123)) -> str:
+    """What a person sees who gives the command on a terminal of this size and types this."""
+    words = [*CALL, "-o", str(folder / "x.tgz"), "--no-explain", "--", line]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        os.execve(words[0], words, environment())
+    seen = b""
+    end = time.monotonic() + 30
+    with contextlib.suppress(OSError):  # The end of a terminal.
+        while time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                seen += os.read(terminal, 4096)
+            if typed and b"ready" in seen:
+                os.write(terminal, typed)
+                typed = b""
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return seen.decode()
+
+
+def test_on_a_terminal_the_command_writes_to_one(tmp_path: Path) -> None:
+    seen = on_a_terminal(tmp_path, "test -t 1 && echo out; test -t 2 && echo err >&2; stty size <&1; printf 'a\\nb\\n'")
+    assert "out\r\n" in seen
+    assert "err\r\n" in seen
+    assert "40 123\r\n" in seen
+    assert "\r\r\n" not in seen
+    record = kill_record(tmp_path)
+    assert (record["out"], record["err"]) == ("out\n40 123\na\nb\n", "err\n")
+
+
+def test_a_stopped_command_gives_the_terminal_back_and_goes_on(tmp_path: Path) -> None:
+    """^Z, then `fg`, in a shell with job control."""
+    words = " ".join(shlex.quote(word) for word in [*CALL, "-o", str(tmp_path / "x.tgz"), "--no-explain", "--"])
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**environment(), "PS1": "> "})
+    seen = b""
+
+    def shows(what: bytes) -> bool:
+        nonlocal seen
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 4096)
+        return what in seen
+
+    os.write(terminal, f"{words} 'echo rea''dy; sleep 1.5; read word; echo got $word'\n".encode())
+    assert wait_for(lambda: shows(b"ready\r\n"), 20), seen
+    os.write(terminal, b"\x1a")
+    assert wait_for(lambda: shows(b"Stopped"), 20), seen
+    os.write(terminal, b"fg\n")
+    os.write(terminal, b"this\n")
+    assert wait_for(lambda: shows(b"got this"), 20), seen
+    os.write(terminal, b"exit\n")
+    assert wait_for(lambda: shows(b"exit code 0 after"), 20), seen
+    os.close(terminal)
+    os.waitpid(pid, 0)
+
+
+def test_a_password_is_asked_for_on_the_users_own_terminal(tmp_path: Path) -> None:
+    """As sudo does it: it opens /dev/tty, switches the echo off and reads there."""
+    line = (
+        f"{sys.executable} -c 'import getpass; print(getpass.getpass(\"ready: \")[::-1])'; "
+        "ps -o tty= -p $$ | tr -d ' \\n' | grep -q '^pts' && echo same session"
+    )
+    seen = on_a_terminal(tmp_path, line, b"drowssap\n")
+    assert "password\r\n" in seen
+    assert "drowssap" not in seen
+    assert "same session\r\n" in seen
 
 
 @needs_trace
@@ -308,3 +387,101 @@ def test_memory_that_stays(tmp_path: Path) -> None:
     assert done.stdout == ""  # the report goes where the tool's own words go
     assert "GPU 0" in done.stderr
     assert done.returncode in (0, 10)
+
+
+def test_a_recorder_that_is_killed_has_the_command_in_its_bundle(tmp_path: Path) -> None:
+    with start(tmp_path, "echo $$; exec sleep 60") as recorder:
+        assert recorder.stdout is not None
+        command = int(recorder.stdout.readline())
+        assert wait_for(lambda: "command-begun.json" in texts(read_contents(tmp_path / "x.tgz.partial")))
+        recorder.kill()
+        recorder.wait()
+        os.kill(command, signal.SIGKILL)
+    words = [sys.executable, "-m", "gpudiag", "explain", "--format", "json", str(tmp_path / "x.tgz.partial")]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    (action,) = json.loads(done.stdout)["actions"]
+    assert (action["text"], action["exit_code"]) == ("echo $$; exec sleep 60", None)
+
+
+def test_an_interrupt_in_the_middle_leaves_a_whole_bundle(tmp_path: Path) -> None:
+    with start(tmp_path, "echo begun; sleep 60") as recorder:
+        assert recorder.stdout is not None
+        assert recorder.stdout.readline() == "begun\n"
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate(timeout=30)
+    assert recorder.returncode == 130
+    assert not read_contents(tmp_path / "x.tgz").flaws
+    assert not [name for name in instances() if name.startswith(f"gpudiag-{recorder.pid}-")]
+
+
+@needs_namespace
+def test_without_the_right_to_trace_processes_are_followed_over_netlink(tmp_path: Path) -> None:
+    """Root without CAP_SYS_ADMIN. On this machine nobody has mounted tracefs, and the recorder may not."""
+    if Path("/sys/kernel/tracing/trace_clock").exists():
+        pytest.skip("tracefs is mounted, so that root may use it without more rights")
+    without = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        done = run(tmp_path, f"/bin/kill -9 {victim.pid}; test -e /nowhere && pkill nobody", before=without)
+    assert "no kernel trace (tracefs is not mounted and cannot be mounted" in done.stderr
+    assert "process events over netlink" in done.stderr
+    told = report(tmp_path)
+    kill, _, pkill = told["actions"][0]["steps"]
+    assert (kill["ran"], pkill["ran"]) == ("yes", "no")
+    assert "no pkill was started" in pkill["because"]
+    assert f"({victim.pid}) was ended by KILL" in " ".join(event["text"] for event in told["events"])
+
+
+@needs_namespace
+def test_others_may_follow_processes_or_look_through_proc() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        _as_nobody(Path(folder))
+
+
+def _as_nobody(folder: Path) -> None:
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    if subprocess.run([*nobody, *CALL, "--help"], env=environment(), capture_output=True, check=False).returncode:
+        pytest.skip("nobody may not read this checkout")
+    done = run(folder, "sleep 0.3; exit 4", before=nobody, env={"HOME": str(folder)})
+    assert done.returncode == 4, done.stderr
+    assert "no kernel trace (the kernel's trace is for root only)" in done.stderr
+    assert "process events over netlink" in done.stderr or "/proc is looked through" in done.stderr
+    assert '"comm": "sleep"' in texts(read_contents(folder / "x.tgz"))["process-events.jsonl"]
+
+
+@needs_namespace
+def test_in_a_namespace_proc_is_looked_through(tmp_path: Path) -> None:
+    done = run(tmp_path, "sleep 0.5; bash clean.sh", before=tuple(NAMESPACE))
+    assert "/proc is looked through over and over" in done.stderr
+    head, *rows = texts(read_contents(tmp_path / "x.tgz"))["process-events.jsonl"].splitlines()
+    assert json.loads(head)["way"] == "polling"
+    assert "sleep" in {json.loads(row)["comm"] for row in rows}
+
+
+def test_the_script_that_is_run_is_read(tmp_path: Path) -> None:
+    (tmp_path / "clean.sh").write_text("kill -9 999999\necho cleaned\n")
+    assert run(tmp_path, "bash clean.sh").stdout == "cleaned\n"
+    assert kill_record(tmp_path)["script_text"] == "kill -9 999999\necho cleaned\n"
+    assert [step["text"] for step in report(tmp_path)["actions"][0]["steps"]][-2:] == ["kill -9 999999", "echo cleaned"]
+
+
+@needs_trace
+def test_a_sender_is_named_with_those_that_started_it(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        run(tmp_path, f"bash -c '/bin/kill -9 {victim.pid}; true'; true")
+    told = " ".join(event["text"] for event in report(tmp_path)["events"])
+    assert f"sent KILL to sleep ({victim.pid})" in told
+    assert ", started by bash " in told
+    assert " for A1 sent KILL" in told
+
+
+def test_the_collector_alone_runs_commands(tmp_path: Path) -> None:
+    """One file, and nothing but Python: it records, and says where the explanation comes from."""
+    words = [sys.executable, "-m", "gpudiag", "collect", "--print-collector"]
+    text = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True).stdout
+    (tmp_path / "one.py").write_text(text)
+    alone = [sys.executable, "-I", "-S", str(tmp_path / "one.py"), "run", "-o", str(tmp_path / "x.tgz"), "--", "exit 5"]
+    done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert "only the collector is installed" in done.stderr
+    assert kill_record(tmp_path)["rc"] == 5

@@ -46,12 +46,18 @@ def level(*steps: tuple[float, float]) -> Callable[[], Gpu]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STILL_S", 0.8)
+    monkeypatch.setattr(module, "FREE_S", 0.5)
 
 
 def test_memory_that_comes_back() -> None:
     done = wait(machine(nvml=level((0, 9000), (0.6, 4))))
     assert done.how == "released"
     assert 0.5 <= done.seconds < 1.5
+
+
+def test_memory_that_another_start_takes_again() -> None:
+    """What looks after a server waits a moment before it starts it anew."""
+    assert wait(machine(nvml=level((0, 9000), (0.3, 4), (0.6, 9000)))).how == "plateau"
 
 
 def test_memory_that_stays() -> None:
