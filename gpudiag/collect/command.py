@@ -119,9 +119,15 @@ class Command:
         """It has ended. Where it was stopped on the user's terminal, this waits until it goes on."""
         if self._process.poll() is not None:
             return True
-        if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+        if self._stopped():
             self._foreground.suspend(self._process.pid)
         return False
+
+    def _stopped(self) -> bool:
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:
+            return False  # It has ended since it was asked: the kernel has no stopped child then.
 
     def send(self, number: int) -> None:
         """Pass a signal on."""
