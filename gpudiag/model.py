@@ -485,6 +485,8 @@ class LogEvent:
     """Of ``still_in_use``: how long it had waited."""
     fatal: bool = False
     """The line is written when SIGKILL is sent to ``pid``."""
+    picked: bool = False
+    """A filter chose the line: what stood between it and the next one is not shown."""
 
 
 @dataclass(frozen=True)

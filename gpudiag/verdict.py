@@ -37,6 +37,8 @@ def judgement_order(rule: str) -> tuple[int, str]:
         return (_ASIDE, rule)  # somebody's new job: whatever survived beside it matters more
     if rule == "GPD210":
         return (_SURVIVAL, "")  # says more than plain survival: whose memory it is
+    if rule == "GPD105":
+        return (_MISSED, "GPD103+")  # why the list was wrong says more than that it lacked somebody (GPD104)
     group = {"5": _STUCK, "3": _TIMING, "1": _MISSED, "2": _SURVIVAL}.get(rule[3], _ASIDE)
     return (group, rule)
 

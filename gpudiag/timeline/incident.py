@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
+from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction, LogEvent
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.adoption import adopt_strays
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
@@ -153,6 +153,11 @@ class Incident:
             found = (action for action in reversed(own) if not self.was_without_effect(action))
             self._effects[host] = next(found, None)
         return self._effects[host]
+
+    def log_events(self, host: str) -> list[LogEvent]:
+        """What the servers' logs of a host say; a log that names no host is of the only one that there is."""
+        alone = len(self.hosts()) == 1
+        return [event for event in self.parsed.log_events if event.host == host or (alone and not event.host)]
 
     def kernel_events(self, *, pid: int | None = None, kind: str | None = None) -> Sequence[KernelEvent]:
         """Kernel messages about a PID, or of one kind, of all hosts."""

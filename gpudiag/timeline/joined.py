@@ -15,7 +15,7 @@ from typing import Any
 from gpudiag.evidence.exhibit import LookName
 from gpudiag.model import Inquiry, KillAction, Place
 from gpudiag.parse.parsed import Parsed
-from gpudiag.timeline.commands import NO_SUCH
+from gpudiag.timeline.commands import no_such_process
 from gpudiag.timeline.lives import NOT_FOUND
 
 _KILL = re.compile(r"(?:sudo\s+)?kill\s+(?:-\w+\s+)?(?P<pids>\d{1,10}(?:\s+\d{1,10})*)\s*\Z")
@@ -39,7 +39,7 @@ def _reached_nobody(action: KillAction) -> set[int]:
     """The PIDs of a plain ``kill``, if it said of each that there is no such process."""
     typed = _KILL.match(action.text.strip()) if action.source == "transcript" and action.time_ns is None else None
     pids = set(map(int, typed["pids"].split())) if typed is not None else set[int]()
-    absent = {int(found) for found in NO_SUCH.findall(action.output or "")}
+    absent = set(no_such_process(action.output or "", sorted(pids)))
     return pids if pids <= absent else set()
 
 

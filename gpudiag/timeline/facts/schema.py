@@ -215,6 +215,13 @@ HOLDER = Table(
         "client_pid": Column(COUNT, "PID of that command"),
         "mps_client": Column(FLAG, "the driver lists it as a client of the multi-process service"),
         "mps_server_pid": Column(COUNT, "PID of that service's server, where one lives"),
+        "starting_then": Column(FLAG, "its server was still starting when the first command aimed at it was given"),
+        "starting_shown": Column(FLAG, "a command line or a dated line shows that, not only a line that is missing"),
+        "starting_how": Column(TEXT, "what tells that, in words"),
+        "peer_gone": Column(FLAG, "a rank beside it that a command picked is dead, and nothing was sent to this one"),
+        "peer_pid": Column(COUNT, "PID of that rank"),
+        "ranks_coupled": Column(FLAG, "what is known of the launcher or engine says that its ranks need each other"),
+        "leaves_by_itself": Column(FLAG, "the engine's laws say that it leaves, and its time is not over"),
     },
 )
 
@@ -356,6 +363,13 @@ STEP = Table(
         "ran_proven": Column(FLAG, "what was observed shows that, not only the rules of the shell"),
         "not_run_why": Column(TEXT, "why it was not, or perhaps not, run; null also where its shell was killed before"),
         "held_mib": Column(NUMBER, "what the processes that it was meant for still hold"),
+        "stray_pids": Column(TEXTS, "PIDs that it was given and that were nobody's, or somebody else's by then"),
+        "stray_how": Column(TEXT, "which of the two, in words"),
+        "stray_shown": Column(FLAG, "kill itself, two looks, or the column that was printed show it"),
+        "wrong_column": Column(TEXT, "the column of ps that its list was made of, where that is not the PID"),
+        "left_mib": Column(
+            NUMBER, "held_mib; where it was meant for nobody who is there, what the host's only owner of any holds"
+        ),
     },
 )
 
