@@ -495,7 +495,8 @@ class KernelEvent:
 
     kind: str
     """``xid``, ``off_bus``, ``gsp``, ``uvm``, ``nvrm`` (another message of the driver), ``oom``, ``cgroup_oom``,
-    ``hung_task``, ``segfault``, ``suspend`` (the machine was suspended or woken)."""
+    ``hung_task``, ``driver_frame`` (where in the driver a hung task is), ``segfault``, ``suspend`` (the machine was
+    suspended or woken)."""
     xid: Optional[int]
     bus_id: Optional[str]
     """In the form of ``GpuRef.bus_id``; an Xid line leaves the function out, which is 0 for a GPU."""

@@ -20,7 +20,6 @@ NAMES = sorted(path.stem for path in PUBLIC.glob("*.txt"))
 GAPS = {
     "nvitop-pid-of-the-host": "a list before a kill that reached nobody is not carried over to the look behind it",
     "wsl2-reparented-to-shell": "orphans are not tied to memory where no list can be had (WSL2)",
-    "xid45-hung-task": "frames of a hung task in the kernel log are not read",
 }
 
 
