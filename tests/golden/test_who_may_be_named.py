@@ -172,3 +172,35 @@ ann@box:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noh
     found = report(tmp_path, text)
     assert 900 not in planned(found)
     assert 900 in {entry.pid for entry in found.plan.keep}
+
+
+ONE_CONTAINER = """$ docker ps --format '{{{{.Names}}}} {{{{.Image}}}} {{{{.Status}}}}'
+{containers}
+$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+41877, python3, 20710 MiB
+$ ps -o pid,ppid,stat,args -p 41877
+    PID    PPID STAT COMMAND
+  41877   {ppid} {stat}  python3 -m vllm.entrypoints.openai.api_server --model /models/m
+"""
+VLLM = "chat vllm/vllm-openai:v0.5.4 Up 9 hours"
+
+
+@pytest.mark.parametrize(
+    ("containers", "ppid", "stat", "stops"),
+    [
+        (VLLM, 41854, "Ssl", {"docker"}),
+        (f"{VLLM}\nold vllm/vllm-openai:v0.5.3 Exited (0) 2 days ago", 41854, "Ssl", {"docker"}),
+        (f"{VLLM}\nother vllm/vllm-openai:v0.5.4 Up 2 hours", 41854, "Ssl", set()),
+        ("db postgres:16 Up 9 hours", 41854, "Ssl", set()),
+        (VLLM, 1, "Ssl", set()),
+        (VLLM, 41854, "Sl+", set()),
+    ],
+    ids=["the only one", "another has exited", "two run", "another image", "PID 1 started it", "a terminal's job"],
+)
+def test_a_container_is_taken_by_its_image_only_where_nothing_else_can_be(
+    tmp_path: Path, containers: str, ppid: int, stat: str, stops: set[str]
+) -> None:
+    """No control group is shown; whose container it is follows from what there is."""
+    found = report(tmp_path, ONE_CONTAINER.format(containers=containers, ppid=ppid, stat=stat))
+    assert stopped(found) == stops
+    assert planned(found) == set()
