@@ -128,6 +128,11 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
         return ("the driver lists it as a holder of device memory", "proven")
     if holds is None and row["device_open"] is True and _maps(incident, life):
         return ("it has the devices mapped; no list of memory was taken", "inferred")
+    if row["unlisted_orphan"] is True:
+        return (
+            "it is left of the server that was ended, and memory is in use; no list of memory was taken",
+            "inferred",
+        )
     return None
 
 

@@ -66,6 +66,7 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     rows = {str(row["process"]): row for row in holders}
     explained = any(explains_held(match) for match in matches if match.rule_id[3] in "15")
     # Heirs of somebody whom the driver lists no more have no size of their own, and hold what nobody else does.
+    explained = explained or any(row["unlisted_orphan"] is True for row in holders)
     explained = explained or any(item.proven and item.heirs for item in incident.inherited)
     gpu_outcomes = {
         gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
@@ -137,10 +138,13 @@ def explains_held(match: Match) -> bool:
 
 
 def _holds_unmeasured(row: Row) -> bool:
-    """A list names the process without a figure; or it runs as meant and has a device open, where no list was taken."""
+    """A list names the process without a figure; or no list was taken, and it runs as meant with a device open, or is
+    left of a killed server."""
     if row.get("holds_mib", 0.0) is not None:
         return False
-    return row.get("listed") is True or (row.get("keeper_alive") is True and row.get("device_open") is True)
+    if row.get("listed") is True or row.get("unlisted_orphan") is True:
+        return True
+    return row.get("keeper_alive") is True and row.get("device_open") is True
 
 
 def _kept_unlisted(incident: Incident, matches: Sequence[Match], ledger: Ledger) -> bool:

@@ -204,3 +204,55 @@ def test_a_container_is_taken_by_its_image_only_where_nothing_else_can_be(
     found = report(tmp_path, ONE_CONTAINER.format(containers=containers, ppid=ppid, stat=stat))
     assert stopped(found) == stops
     assert planned(found) == set()
+
+
+TREE = """  21950   21913   21950 Sat Sep  5 10:11:02 2026 {python}vllm serve acme/m --tensor-parallel-size 2
+  22061   {parent}   21950 Sat Sep  5 10:11:20 2026 VLLM::EngineCore
+  22133   22061   21950 Sat Sep  5 10:11:31 2026 VLLM::Worker_TP0
+"""
+LISTING = "dev@desk:~$ ps -eo pid,ppid,pgid,lstart,args | grep -e VLLM:: -e 'vllm serve' | grep -v grep\n"
+IN_USE = """dev@desk:~$ nvidia-smi --query-gpu=index,memory.used --format=csv,noheader
+0, {mib} MiB
+"""
+APPS = "dev@desk:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+BEFORE = LISTING + TREE.format(python="/usr/bin/python3 /usr/bin/", parent=21950)
+AFTER = LISTING + TREE.format(python="", parent=21913).split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=13842), {22061, 22133}),
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=2), set()),
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER, set()),
+        (BEFORE + "dev@desk:~$ kill -9 999\n" + BEFORE + IN_USE.format(mib=13842), set()),
+        (AFTER + IN_USE.format(mib=13842), set()),
+        (
+            BEFORE + APPS + "31, python3, 13800 MiB\ndev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=13842),
+            set(),
+        ),
+        (
+            BEFORE
+            + "dev@desk:~$ kill -9 21950\n"
+            + AFTER
+            + IN_USE.format(mib=13842)
+            + APPS
+            + "31, python3, 13800 MiB\n",
+            set(),
+        ),
+    ],
+    ids=[
+        "left of the killed server",
+        "the GPU is idle",
+        "no figure",
+        "the server lives",
+        "no command",
+        "an earlier list names somebody else",
+        "the list names somebody else",
+    ],
+)
+def test_who_is_left_of_a_killed_server_is_named_without_a_list_only_while_memory_is_in_use(
+    tmp_path: Path, text: str, pids: set[int]
+) -> None:
+    """Where no list of the holders was taken, an engine's own orphans are all that is known."""
+    assert planned(report(tmp_path, text)) == pids

@@ -15,6 +15,7 @@ from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.peers import Peers
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.facts.startup import startup_columns
+from gpudiag.timeline.facts.unlisted import is_unlisted_orphan
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import MAX_DEPTH
@@ -116,6 +117,7 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
         **custody_columns(incident, life, keeper),
+        "unlisted_orphan": is_unlisted_orphan(incident, family, life),
         **startup_columns(incident, family, life),
         "cites": incident.citations.add_all(
             [

@@ -215,6 +215,9 @@ HOLDER = Table(
         "client_pid": Column(COUNT, "PID of that command"),
         "mps_client": Column(FLAG, "the driver lists it as a client of the multi-process service"),
         "mps_server_pid": Column(COUNT, "PID of that service's server, where one lives"),
+        "unlisted_orphan": Column(
+            FLAG, "an engine's process left of a server that a command ended; memory is in use, and nobody listed whose"
+        ),
         "starting_then": Column(FLAG, "its server was still starting when the first command aimed at it was given"),
         "starting_shown": Column(FLAG, "a command line or a dated line shows that, not only a line that is missing"),
         "starting_how": Column(TEXT, "what tells that, in words"),
