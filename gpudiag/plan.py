@@ -525,4 +525,5 @@ def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
 
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
     lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
-    return any(life is not None and life.pid not in stuck and not is_of_the_machine(life) for life in lives)
+    living = [life for life in lives if life is not None and incident.alive(life) is not False]
+    return any(life.pid not in stuck and not is_of_the_machine(life) for life in living)

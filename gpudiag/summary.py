@@ -148,6 +148,12 @@ def _unclear(incident: Incident, plan: Plan) -> str:
             f"The evidence has no GPU memory figure after the last command, so nothing can be said about memory.{known}"
         )
     nobodys = _by_nobody(incident)
+    entries = list(_job_entries(incident))
+    dead = [entry for entry in entries if entry.kind == "dead_process" and not entry.held_by]
+    if dead and dead == entries:
+        pids = pid_ranges([entry.life.pid for entry in dead if entry.life is not None])
+        mib = size(sum(entry.mib for entry in dead))
+        return f"The driver books {mib} on {pids}, which nobody can see here; what is missing stands below."
     if _lists_jobs(incident):
         besides = f"; {size(nobodys)} more are held by nobody that a list names" if nobodys >= NOTICEABLE_MIB else ""
         return (

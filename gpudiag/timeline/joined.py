@@ -1,8 +1,8 @@
 """Looks that a command lies between which reached nobody: they are one.
 
-A transcript's look ends at every kill command. ``kill`` of a PID that the list before it names as ``[Not Found]``, and
-of which ``kill`` itself says that there is no such process, changed nothing: what was asked before it and what was
-asked after it speak of one state.
+A transcript's look ends at every kill command. ``kill`` of a PID that the list before it names as ``[Not Found]`` or
+without its name, and of which ``kill`` itself says that there is no such process, changed nothing: what was asked
+before it and what was asked after it speak of one state.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _neighbours(parsed: Parsed, action: KillAction) -> tuple[LookName | None, Lo
 
 
 def _not_found(parsed: Parsed, look: LookName) -> set[int]:
-    return {row.pid for row in parsed.bookings if row.at.look == look.id and row.name_missing == NOT_FOUND}
+    """Listed PIDs of which nvidia-smi says so, or whose name nobody asked for."""
+    rows = [row for row in parsed.bookings if row.at.look == look.id]
+    return {row.pid for row in rows if row.name_missing == NOT_FOUND or (row.name is None and row.name_missing is None)}
 
 
 def _sources(parsed: Parsed, look: LookName) -> set[str]:

@@ -269,6 +269,11 @@ class Census:
         """The look has a process table of all processes, read where all can be seen."""
         return self._complete.get(look.id, False) and look.id not in self._limited
 
+    def lacks(self, look: Look, life: Life) -> bool:
+        """The look's table has all processes of the reader's PID namespace, and not this number."""
+        seen = life.sightings.get(look.id)
+        return self._complete.get(look.id, False) and look.id in self._apart and not (seen and seen.in_table)
+
     def is_apart(self, look: Look) -> bool:
         """The look is known to be of a PID namespace other than the host's."""
         return look.id in self._apart
