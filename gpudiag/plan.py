@@ -354,6 +354,8 @@ def _sidecars(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopF
         life = next((one for one in incident.census.lives if incident.process_id(one) == row["process"]), None)
         if life is None or not row["holds_mib"] or row["sole_holder"] is not True or incident.alive(life) is not True:
             continue
+        if row["role"] != "sidecar":
+            continue  # another engine or a job that has it mapped: its owner decides
         if shielded(incident, life) is None:
             command = kill_command(incident, life, "TERM")
             yield life.pid, StopFirst(kind="sidecar", id=str(life.pid), command=command, run_in="host")

@@ -13,6 +13,7 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Entry, Ledger
 from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.takeover import takeovers
 
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
 LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD208", "GPD210"})
@@ -68,8 +69,11 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     # Heirs of somebody whom the driver lists no more have no size of their own, and hold what nobody else does.
     explained = explained or any(row["unlisted_orphan"] is True for row in holders)
     explained = explained or any(item.proven and item.heirs for item in incident.inherited)
+    moved = _moved_to_others(incident, holders)
     gpu_outcomes = {
-        gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
+        gpu.id: HELD
+        if gpu.id in moved
+        else _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
         for gpu in incident.gpus.gpus
     }
     # A GPU that stands under two names, one of them without a figure, is judged by the other.
@@ -88,6 +92,13 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
         family_primary=_family_primaries(incident, findings),
         results=tuple(results),
     )
+
+
+def _moved_to_others(incident: Incident, holders: Sequence[Row]) -> frozenset[str]:
+    """GPUs on which somebody who was not meant has now what one that a command ended had: held as before."""
+    took = {row["process"] for row in holders if row["took_over_mib"] is not None and row["other_tenant"] is not True}
+    lives = [life for life in incident.census.lives if incident.process_id(life) in took] if took else []
+    return frozenset(item.gpu for life in lives for item in takeovers(incident, life))
 
 
 def scope_of(incident: Incident, matches: Sequence[Match]) -> frozenset[Key]:

@@ -301,6 +301,16 @@ class Incident:
         present = self.present(life)
         return None if present is None else not present
 
+    def was_picked(self, life: Life) -> bool:
+        """A step of a command picked it: as a trace shows, else as the step's words tell."""
+        for action in self.actions:
+            for step in action.steps if action.host == life.host else ():
+                verdict = step.verdict(life.pid)
+                chosen = step.sent_to.get(life.pid, verdict is not None and verdict.selected is True)
+                if step.replay.tool is not None and step.replay.ran is not False and chosen:
+                    return True
+        return False
+
     def killed_at(self, life: Life) -> int | None:
         """When the SIGKILL that took it was sent."""
         for action in self.actions:

@@ -18,7 +18,7 @@ class Peers:
     def __init__(self, incident: Incident) -> None:
         self._incident = incident
         self._expected: dict[Key, Expected] | None = None
-        self._hit = [life for life in incident.census.lives if _was_hit(incident, life)]
+        self._hit = [life for life in incident.census.lives if incident.was_picked(life)]
 
     def columns(self, family: Family, life: Life) -> dict[str, object]:
         """Columns of one process; about a rank that was hit itself there is nothing to tell."""
@@ -66,15 +66,3 @@ class Peers:
 
 def _ever_booked(life: Life) -> bool:
     return any(seen.bookings for seen in life.sightings.values())
-
-
-def _was_hit(incident: Incident, life: Life) -> bool:
-    """A step picked it, as far as its words tell."""
-    for action in incident.actions:
-        for step in action.steps if action.host == life.host else ():
-            verdict = step.verdict(life.pid)
-            if step.replay.tool is None or step.replay.ran is False:
-                continue
-            if step.sent_to.get(life.pid, verdict is not None and verdict.selected is True):
-                return True
-    return False

@@ -179,10 +179,14 @@ HOLDER = Table(
         "booked_on": Column(COUNT, "that dead process, where the driver's list still names it"),
         "kept_until_its_end": Column(FLAG, "an earlier look shows it so; it was killed, and the memory came back"),
         "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),
-        "imports_memory": Column(FLAG, "a sidecar by its own words, or memory on another host came free with its end"),
+        "imports_memory": Column(
+            FLAG, "a sidecar by its own words; memory on another host came free with its end; or it took over memory"
+        ),
         "freed_elsewhere": Column(FLAG, "a GPU of another host, where nobody was found, fell when it was ended"),
         "freed_elsewhere_mib": Column(NUMBER, "by how much; null where that was not seen"),
         "client_lost": Column(FLAG, "it is a sidecar, and a log says that a server that it works for is unknown now"),
+        "took_over_mib": Column(NUMBER, "by how much its figure grew, as much as one that a command ended had there"),
+        "took_over_from": Column(COUNT, "PID of that one"),
         "sole_holder": Column(FLAG, "nobody else who may be alive is booked on its GPUs"),
         "device_open": Column(FLAG, "it has a device file open or mapped in the newest look"),
         "user": Column(TEXT, "its user"),
