@@ -127,6 +127,15 @@ class Incident:
         """Report id of a host."""
         return f"H{self.hosts().index(host) + 1}"
 
+    def container_of(self, host: str) -> str | None:
+        """The container whose own processes all looks of this name show; its PIDs mean nothing outside."""
+        names = {look.container for look in self.parsed.looks if look.host == host}
+        return names.pop() if len(names) == 1 else None
+
+    def run_in(self, host: str) -> str:
+        """Where a command with PIDs of these looks has to be given: ``host``, or the container's name."""
+        return self.container_of(host) or "host"
+
     def newest(self, host: str) -> Look | None:
         """The last look at a host."""
         return self.census.newest_look(host)
