@@ -93,6 +93,8 @@ def _host(incident: Incident, host: str) -> c.Host:
     namespace = "unknown"
     if view is not None and view.own_namespace is not None:
         namespace = "container" if view.own_namespace else "host"
+    if incident.container_of(host) is not None:
+        namespace = "container"
     return c.Host(
         id=incident.host_id(host),
         name=host,

@@ -496,6 +496,8 @@ class LogEvent:
     """Of ``still_in_use``: how long it had waited."""
     fatal: bool = False
     """The line is written when SIGKILL is sent to ``pid``."""
+    picked: bool = False
+    """A filter chose the line: what stood between it and the next one is not shown."""
 
 
 @dataclass(frozen=True)
@@ -504,7 +506,8 @@ class KernelEvent:
 
     kind: str
     """``xid``, ``off_bus``, ``gsp``, ``uvm``, ``nvrm`` (another message of the driver), ``oom``, ``cgroup_oom``,
-    ``hung_task``, ``segfault``, ``suspend`` (the machine was suspended or woken)."""
+    ``hung_task``, ``driver_frame`` (where in the driver a hung task is), ``segfault``, ``suspend`` (the machine was
+    suspended or woken)."""
     xid: Optional[int]
     bus_id: Optional[str]
     """In the form of ``GpuRef.bus_id``; an Xid line leaves the function out, which is 0 for a GPU."""

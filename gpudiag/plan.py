@@ -12,7 +12,7 @@ from gpudiag.next_time import find_next_time
 from gpudiag.own_stop import kept_pids, own_stops, why_kept
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
-from gpudiag.timeline.daemons import daemon_name, is_daemon, is_of_the_machine
+from gpudiag.timeline.daemons import daemon_name, is_daemon, is_desktop, is_of_the_machine
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
@@ -61,7 +61,7 @@ def make_plan(incident: Incident, verdict: Verdict, facts: Mapping[str, Sequence
         *_sidecars(incident, verdict),
     ]
     stopped = {pid for pid, _ in stop}
-    chosen = [c for c in picked if c.life.pid not in stopped]
+    chosen = [c for c in _without_desktop(picked) if c.life.pid not in stopped]
     chosen.sort(key=lambda c: (c.family.id not in incident.aims.targets, c.family.id, _depth(incident, c), c.life.pid))
     waits = tuple(_wait_for(incident, going))
     kill = tuple(_kill_entry(incident, c, order) for order, c in enumerate(chosen, 1))
@@ -102,6 +102,15 @@ def _choose(incident: Incident, verdict: Verdict, rows: dict[str, Row]) -> Itera
         yield from picked.values()
 
 
+def _without_desktop(picked: list[Candidates]) -> list[Candidates]:
+    """A display server or compositor, by its name, is left alone beside anything else, though it computes as well.
+
+    By itself it is judged as any other process: nobody hides behind a name.
+    """
+    others = [candidate for candidate in picked if not is_desktop(candidate.life)]
+    return others or picked
+
+
 def _is_problem(incident: Incident, verdict: Verdict, life: Life) -> bool:
     """It is in scope itself, or keeps the memory of a dead process that is."""
     heir = incident.inherits_from(life)
@@ -128,6 +137,11 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
         return ("the driver lists it as a holder of device memory", "proven")
     if holds is None and row["device_open"] is True and _maps(incident, life):
         return ("it has the devices mapped; no list of memory was taken", "inferred")
+    if row["unlisted_orphan"] is True:
+        return (
+            "it is left of the server that was ended, and memory is in use; no list of memory was taken",
+            "inferred",
+        )
     return None
 
 
@@ -225,7 +239,7 @@ def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEn
         because=candidate.because,
         check=still_this_process(incident, life),
         command=kill_command(incident, life, signal),
-        run_in="host",
+        run_in=incident.run_in(life.host),
         host=incident.host_id(life.host),
     )
 
@@ -322,7 +336,8 @@ def _stop_what_restarts(incident: Incident, row: Row) -> tuple[int, StopFirst] |
         return None
     kind = "shell_loop" if is_shell(living[-1]) else "launcher"
     command = kill_command(incident, living[-1], "TERM")
-    return living[-1].pid, StopFirst(kind=kind, id=str(living[-1].pid), command=command, run_in="host")
+    place = incident.run_in(living[-1].host)
+    return living[-1].pid, StopFirst(kind=kind, id=str(living[-1].pid), command=command, run_in=place)
 
 
 def _supervisors(incident: Incident, verdict: Verdict, picked: Sequence[Candidates]) -> Iterator[tuple[int, StopFirst]]:
@@ -349,9 +364,12 @@ def _sidecars(incident: Incident, verdict: Verdict) -> Iterator[tuple[int, StopF
         life = next((one for one in incident.census.lives if incident.process_id(one) == row["process"]), None)
         if life is None or not row["holds_mib"] or row["sole_holder"] is not True or incident.alive(life) is not True:
             continue
+        if row["role"] != "sidecar":
+            continue  # another engine or a job that has it mapped: its owner decides
         if shielded(incident, life) is None:
             command = kill_command(incident, life, "TERM")
-            yield life.pid, StopFirst(kind="sidecar", id=str(life.pid), command=command, run_in="host")
+            place = incident.run_in(life.host)
+            yield life.pid, StopFirst(kind="sidecar", id=str(life.pid), command=command, run_in=place)
 
 
 def _stop_supervised(incident: Incident, watched: Supervision) -> tuple[int, StopFirst]:
@@ -359,7 +377,8 @@ def _stop_supervised(incident: Incident, watched: Supervision) -> tuple[int, Sto
     own = watched.own_command
     target = watched.child if own is not None else watched.parent
     command = own if own is not None else kill_command(incident, watched.parent, "TERM")
-    return target.pid, StopFirst(kind=watched.law.kind, id=str(target.pid), command=command, run_in="host")
+    place = incident.run_in(target.host)
+    return target.pid, StopFirst(kind=watched.law.kind, id=str(target.pid), command=command, run_in=place)
 
 
 def _batch_jobs(verdict: Verdict) -> Iterator[tuple[int, StopFirst]]:
@@ -395,6 +414,8 @@ def _keep(incident: Incident, verdict: Verdict, planned: set[int]) -> Iterator[K
             because = "it has the devices open to read figures and holds no device memory"
         elif because is None and life.pid in kept:
             because = kept[life.pid]
+        elif because is None and is_desktop(life) and incident.holds_now(life):
+            because = f"{life.program} is the desktop of its user, by its name, and would take the session with it"
         elif because is None and family is not None and life.key not in verdict.scope and incident.holds_now(life):
             stuck = life.pid in stuck_pids(verdict)
             because = "stuck inside the kernel: a signal changes nothing" if stuck else _why_kept(incident, family)
@@ -520,4 +541,5 @@ def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
 
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:
     lives = [entry.life for ledger in incident.ledgers.values() for entry in ledger.entries]
-    return any(life is not None and life.pid not in stuck and not is_of_the_machine(life) for life in lives)
+    living = [life for life in lives if life is not None and incident.alive(life) is not False]
+    return any(life.pid not in stuck and not is_of_the_machine(life) for life in living)

@@ -85,6 +85,9 @@ def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
         one = len(plan.kill) == 1
         heirs = {life.pid for item in incident.inherited for life in item.heirs}
         listed = f"{pids} {'is' if one else 'are'} listed as holding the {size(total)} on {on}"
+        if not any(ledger.list_seen for ledger in incident.ledgers.values()):
+            left = f"{pids} {'is' if one else 'are'} left of the server that was ended"
+            listed = f"{left}, and {size(total)} on {on} are in use; no list of the holders was taken"
         if heirs.issuperset(entry.pid for entry in plan.kill):
             listed = f"{pids} still {'has' if one else 'have'} the device files of a dead process open"
         holds = f"{pids} {'holds' if one else 'hold'} {size(frees)}" if frees else listed
@@ -147,6 +150,12 @@ def _unclear(incident: Incident, plan: Plan) -> str:
             f"The evidence has no GPU memory figure after the last command, so nothing can be said about memory.{known}"
         )
     nobodys = _by_nobody(incident)
+    entries = list(_job_entries(incident))
+    dead = [entry for entry in entries if entry.kind == "dead_process" and not entry.held_by]
+    if dead and dead == entries:
+        pids = pid_ranges([entry.life.pid for entry in dead if entry.life is not None])
+        mib = size(sum(entry.mib for entry in dead))
+        return f"The driver books {mib} on {pids}, which nobody can see here; what is missing stands below."
     if _lists_jobs(incident):
         besides = f"; {size(nobodys)} more are held by nobody that a list names" if nobodys >= NOTICEABLE_MIB else ""
         return (

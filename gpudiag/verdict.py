@@ -13,6 +13,7 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Entry, Ledger
 from gpudiag.timeline.lives import Key, Life
+from gpudiag.timeline.takeover import takeovers
 
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
 LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD208", "GPD210"})
@@ -37,6 +38,8 @@ def judgement_order(rule: str) -> tuple[int, str]:
         return (_ASIDE, rule)  # somebody's new job: whatever survived beside it matters more
     if rule == "GPD210":
         return (_SURVIVAL, "")  # says more than plain survival: whose memory it is
+    if rule == "GPD105":
+        return (_MISSED, "GPD103+")  # why the list was wrong says more than that it lacked somebody (GPD104)
     group = {"5": _STUCK, "3": _TIMING, "1": _MISSED, "2": _SURVIVAL}.get(rule[3], _ASIDE)
     return (group, rule)
 
@@ -64,9 +67,13 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
     rows = {str(row["process"]): row for row in holders}
     explained = any(explains_held(match) for match in matches if match.rule_id[3] in "15")
     # Heirs of somebody whom the driver lists no more have no size of their own, and hold what nobody else does.
+    explained = explained or any(row["unlisted_orphan"] is True for row in holders)
     explained = explained or any(item.proven and item.heirs for item in incident.inherited)
+    moved = _moved_to_others(incident, holders)
     gpu_outcomes = {
-        gpu.id: _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
+        gpu.id: HELD
+        if gpu.id in moved
+        else _gpu_outcome(incident, incident.ledgers.get(gpu.id), scope, rows, matches, explained)
         for gpu in incident.gpus.gpus
     }
     # A GPU that stands under two names, one of them without a figure, is judged by the other.
@@ -85,6 +92,13 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
         family_primary=_family_primaries(incident, findings),
         results=tuple(results),
     )
+
+
+def _moved_to_others(incident: Incident, holders: Sequence[Row]) -> frozenset[str]:
+    """GPUs on which somebody who was not meant has now what one that a command ended had: held as before."""
+    took = {row["process"] for row in holders if row["took_over_mib"] is not None and row["other_tenant"] is not True}
+    lives = [life for life in incident.census.lives if incident.process_id(life) in took] if took else []
+    return frozenset(item.gpu for life in lives for item in takeovers(incident, life))
 
 
 def scope_of(incident: Incident, matches: Sequence[Match]) -> frozenset[Key]:
@@ -135,10 +149,13 @@ def explains_held(match: Match) -> bool:
 
 
 def _holds_unmeasured(row: Row) -> bool:
-    """A list names the process without a figure; or it runs as meant and has a device open, where no list was taken."""
+    """A list names the process without a figure; or no list was taken, and it runs as meant with a device open, or is
+    left of a killed server."""
     if row.get("holds_mib", 0.0) is not None:
         return False
-    return row.get("listed") is True or (row.get("keeper_alive") is True and row.get("device_open") is True)
+    if row.get("listed") is True or row.get("unlisted_orphan") is True:
+        return True
+    return row.get("keeper_alive") is True and row.get("device_open") is True
 
 
 def _kept_unlisted(incident: Incident, matches: Sequence[Match], ledger: Ledger) -> bool:

@@ -50,6 +50,8 @@ class LookName:
     """Unique over all inputs: ``I1:before``."""
     name: str
     host: str
+    container: Optional[str] = None
+    """Name of the container whose processes it shows; ``host`` is then the container's own."""
 
 
 @dataclass(frozen=True)

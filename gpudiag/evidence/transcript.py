@@ -177,7 +177,7 @@ class _Session:
                 input=self.input_id,
                 member=self.member,
                 host=where.host,
-                look=self._look(where.host).id,
+                look=self._look(where.host, where.container).id,
                 command=typed.command,
                 time_ns=stamp[0] if stamp and stamp[1] else None,
                 exit_code=exit_code,
@@ -198,11 +198,11 @@ class _Session:
             self._asked.clear()
         self._asked.add(asked)
 
-    def _look(self, host: str) -> LookName:
+    def _look(self, host: str, container: Optional[str] = None) -> LookName:
         look = self._open.get(host)
         if look is None:
             name = f"look-{len(self.looks) + 1}"
-            look = LookName(f"{self.input_id}:{name}", name, host)
+            look = LookName(f"{self.input_id}:{name}", name, host, container)
             self._open[host] = look
             self.looks.append(look)
         return look

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from gpudiag.model import Citation, KernelEvent
 from gpudiag.parse.log_stamps import LogLine, unwrap
@@ -33,9 +34,11 @@ _FACTS = (
     ("gsp", r"NVRM: .{0,80}(?:GSP|gsp)"),
     ("uvm", r"nvidia[-_]uvm: "),
     ("nvrm", r"NVRM: "),
+    ("driver_frame", r"^ {1,4}(?P<function>[\w.]{1,80})\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8} \[nvidia\w{0,40}\]"),
 )
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _FACTS)
 SIGNS = (
+    " [nvidia",
     "NVRM: ",
     "PM: hibernation",
     "PM: suspend",
@@ -61,6 +64,9 @@ _FRONT = re.compile(
 )
 _CONTINUED_LINES = 3
 """A message of several lines names its GPU in the first one; only the first has a time."""
+_TRACE_LINES = 48
+"""Lines of a hung task's message with its call trace, which the kernel prints at once."""
+_TRACE_S = 1.0
 
 
 _RELATIVE = re.compile(r"(?:kern {1,4}:[a-z]{1,6} {1,4}: )?\[ {1,4}\+ {0,9}([0-9]{1,9}\.[0-9]{6})\] ")
@@ -112,6 +118,7 @@ class KernelReader:
         self._host = host
         self._relative = relative
         self._last: tuple[int, KernelEvent] | None = None
+        self._hung: tuple[int, KernelEvent] | None = None
 
     def events(self, number: int, line: str, cited: Citation) -> Iterator[KernelEvent]:
         """What one line says. ``number`` tells whether it continues the message of the line before."""
@@ -120,11 +127,31 @@ class KernelReader:
         front = unwrap(line)
         for kind, pattern in _COMPILED:
             match = pattern.search(front.body)
-            if match is not None:
-                event = self._event(kind, match, front, cited, number)
-                self._last = (number, event)
-                yield event
+            if match is None:
+                continue
+            event = self._event(kind, match, front, cited, number)
+            if kind == "driver_frame":
+                yield from self._of_hung_task(event, number)
                 return
+            self._last = (number, event)
+            self._hung = (number, event) if kind == "hung_task" else self._hung
+            yield event
+            return
+
+    def _of_hung_task(self, frame: KernelEvent, number: int) -> Iterator[KernelEvent]:
+        """The innermost frame in the driver of the task that the kernel has just reported as hung; others tell nothing.
+
+        A later trace of something else has another time.
+        """
+        if self._hung is None or number - self._hung[0] > _TRACE_LINES:
+            return
+        hung, self._hung = self._hung[1], None
+        if None not in (hung.boot_s, frame.boot_s):
+            same = abs((hung.boot_s or 0.0) - (frame.boot_s or 0.0)) <= _TRACE_S
+        else:
+            same = hung.stamp == frame.stamp
+        if same:
+            yield replace(frame, pid=hung.pid, comm=hung.comm)
 
     def _event(self, kind: str, match: re.Match[str], front: LogLine, cited: Citation, number: int) -> KernelEvent:
         groups = match.groupdict()

@@ -18,7 +18,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO, RawIOBase
 from itertools import islice
 from typing import NamedTuple
@@ -53,6 +53,8 @@ _PID_DIGITS = len(_PID) + 8
 """A tag's end: seven digits and the bracket."""
 _KERNEL_MEMBER = re.compile(r"(?:^|/)(?:kern(?:el)?|dmesg)[\w.-]{0,40}\Z")
 """Files that hold the kernel's log by their name: one without a telling line was read all the same."""
+_FILTER = re.compile(r"\b(?:[ef]?grep|rg|awk|sed|head|ack)\b")
+"""Programs that show some lines of a log and leave out others."""
 
 
 @dataclass(frozen=True)
@@ -320,10 +322,11 @@ def telling_rows(
     ``relative``: stamps of the kernel's lines that do not have their own.
     """
     kernel = kernel_log.KernelReader(exhibit.host, relative)
+    picked = bool(_FILTER.search((exhibit.command or "")[:LINE_CAP]))
     for number, line in lines:
         cited = _cite(exhibit, number, line)
         events = list(kernel.events(number, line, cited))
-        yield from events or server_log.events(line, cited, exhibit.host)
+        yield from events or (replace(event, picked=picked) for event in server_log.events(line, cited, exhibit.host))
 
 
 def _cite(exhibit: Exhibit, number: int, line: str) -> Citation:

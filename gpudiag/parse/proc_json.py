@@ -38,10 +38,15 @@ def rows(segment: Segment) -> Iterator[Row]:
         return
     # The record holds processes of interest only, and no descriptors of single threads.
     yield segment.coverage("process table", complete=False)
-    if handles:
-        yield segment.coverage("open handles", complete=None)
     scan = mapping(mapping(document.value).get("scan"))
-    limited = bool(integer(scan.get("denied")) or items(scan.get("did_not_return")) or scan.get("hidden") is True)
+    denied = integer(scan.get("denied"))
+    if handles and not denied:
+        yield segment.coverage("open handles", complete=None)
+    elif handles:
+        # Where they were read and where not, a record does not tell.
+        words = f"{denied} processes could not be looked into"
+        yield segment.coverage("open handles", complete=None, outcome="denied", because=words)
+    limited = bool(denied or items(scan.get("did_not_return")) or scan.get("hidden") is True)
     if scan and not limited:
         # Not only these processes were looked into but all, threads of dead leaders included.
         yield segment.coverage("open handles", complete=True, as_root=scan.get("root") is True)

@@ -300,7 +300,7 @@ class _Reader:
             text_from="ps",
             ppid=ppid,
             pgid=whole(fields.get("PGID", fields.get("PGRP", ""))),
-            sid=whole(fields.get("SID", fields.get("SESS", ""))),
+            sid=_session(pid, fields),
             user=user,
             uid=uid,
             state=state,
@@ -470,6 +470,12 @@ def _owner(fields: dict[str, str]) -> tuple[str | None, int | None]:
         return ("root" if number == 0 else None), number
     # A name that does not fit its column ends in + and is only a beginning.
     return (None if shown.endswith("+") else shown), (0 if shown == "root" else None)
+
+
+def _session(pid: int, fields: dict[str, str]) -> int | None:
+    """Its session as printed; a lower-case s in STAT says that it leads one, which has its own number."""
+    shown = whole(fields.get("SID", fields.get("SESS", "")))
+    return pid if shown is None and "s" in fields.get("STAT", "")[1:] else shown
 
 
 def _threads(fields: dict[str, str], stat: str) -> int | None:

@@ -14,6 +14,7 @@ from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
+from gpudiag.timeline.recycled import strangers
 
 DEVICE_TOOLS = frozenset({"fuser"})
 
@@ -90,6 +91,9 @@ def _named_by(
     roots = {family.root.key for family in own if family.root is not None}
     survivors = {life.key for life in lives if any(_survived(step, action, life, kinship.census) for step in steps)}
     hit = [life for life in lives if life.key not in survivors and any(_selects(step, life) for step in steps)]
+    # Who names a number means the process that they know under it, not the stranger to whom it was given since.
+    other = strangers([*written, *hit], kinship.census, kinship)
+    written, hit = ([life for life in picked if life not in other] for picked in (written, hit))
     for picked in (written, [life for life in hit if life.key in roots], hit):
         if picked:
             return _of_one_owner(_with_descendants(picked, lives, kinship), lives, action)

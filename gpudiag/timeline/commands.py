@@ -28,11 +28,23 @@ _NOT_PERMITTED = {
     "killall": re.compile(r"\((\d{1,10})\): Operation not permitted"),
 }
 """What each tool prints for EPERM."""
-NO_SUCH = re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}No such process")
-"""What ``kill`` prints for ESRCH."""
+_NO_SUCH = re.compile(
+    r"kill:(?:\d{1,6}:)? (?:sending signal to |kill )?\(?(\d{1,10})\)?[^\n]{0,20}[Nn]o such process"
+    r"|kill: (No) such process"
+)
+"""What bash, zsh, procps and util-linux print for ESRCH; dash names no number."""
 _MAX_MESSAGES = 10_000
 CUDA_DEVICES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm"})
 """What every process with a CUDA context has open, whatever GPU it uses (measured)."""
+
+
+def no_such_process(output: str, given: Sequence[int]) -> list[int]:
+    """PIDs of which a ``kill`` said that there is no such process, once for each message.
+
+    ``given``: the PIDs that it was given; dash's message can only be of the one where there is one.
+    """
+    found = (match[1] or match[2] for match in islice(_NO_SUCH.finditer(output), _MAX_MESSAGES))
+    return [int(word) if word.isdecimal() else given[0] for word in found if word.isdecimal() or len(set(given)) == 1]
 
 
 @dataclass
@@ -386,10 +398,10 @@ def _apply_messages(view: ActionView) -> None:
         if refused and step is not None:
             step.refused |= refused
             step.cites.append(view.action.cited)
-    absent = {int(found.group(1)) for found in islice(NO_SUCH.finditer(output), _MAX_MESSAGES)}
     for step in view.steps:
         if step.replay.tool == "kill":
-            step.absent |= absent & set(literal_pids(step.replay))
+            named = literal_pids(step.replay)
+            step.absent |= set(no_such_process(output, named)) & set(named)
 
 
 def _apply_printed_status(view: ActionView) -> None:

@@ -21,6 +21,7 @@ _SHIM_ID = re.compile(r"(?:^|[\s/])([0-9a-f]{12,64})(?=[\s/.]|\Z)")
 _SHIMS = ("containerd-shim", "docker-containerd-shim", "conmon")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:\\-]{0,200}")
 _SHORT_ID = 12
+_WORDS = re.compile(r"[^a-z0-9]+")
 _OTHERS_JOBS = re.compile(
     r"(?:crond?|atd|sshd?|slurmd|docker|containerd|crio|kubelet|podman|gdm3?|lightdm|sddm|display-manager|jupyterhub"
     r"|gitlab-runner|supervisord?|(?:getty|serial-getty|user|sshd)@.*|systemd-.*)\.service"
@@ -47,7 +48,8 @@ class Custody:
 def custody_of(incident: Incident, life: Life) -> Custody | None:
     """The nearest keeper; ``None``: nothing shows one."""
     groups = _groups(life)
-    return _container(incident, life, groups) or _pool(incident, life) or _unit(incident, life, groups)
+    shown = _container(incident, life, groups) or _pool(incident, life) or _unit(incident, life, groups)
+    return shown or _by_image(incident, life)
 
 
 def ended_client(incident: Incident, found: Custody) -> Life | None:
@@ -136,6 +138,29 @@ def _runs(incident: Incident, row: Container | None, shim: Life | None) -> bool 
     if status:
         return status.startswith(("up", "running"))
     return incident.alive(shim) if shim is not None else None
+
+
+def _by_image(incident: Incident, life: Life) -> Custody | None:
+    """The only container that runs, where its image is of the engine whose only server this is.
+
+    For a process of which no control group and no parent is shown: the head of a session that was started neither from
+    a terminal's shell nor by PID 1, as a container's first process is.
+    """
+    family = incident.family_of(life)
+    if family is None or family.engine is None or family.role(life) != "server" or is_told(incident, life):
+        return None
+    if life.integer("sid") != life.pid or life.integer("ppid") in (None, 0, 1):
+        return None
+    alike = [f for f in incident.families if f.host == life.host and f.engine == family.engine]
+    rows = {(row.id, row.name): row for row in incident.parsed.containers if row.at.host == life.host}
+    running = [row for row in rows.values() if _runs(incident, row, None)]
+    if len(running) != 1 or alike != [family] or running[0].name is None:
+        return None
+    row = running[0]
+    if family.engine not in _WORDS.split((row.image or "").lower()) or not _PLAIN_NAME.fullmatch(row.name or ""):
+        return None
+    because = "the only container that runs has an image of its engine"
+    return Custody("docker", row.name or "", f"docker stop {shlex.quote(row.name or '')}", True, because, (row.cited,))
 
 
 def _pool(incident: Incident, life: Life) -> Custody | None:

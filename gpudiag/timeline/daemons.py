@@ -45,6 +45,11 @@ def daemon_name(life: Life) -> str | None:
     return shown if shown in DAEMONS else None
 
 
+def is_desktop(life: Life) -> bool:
+    """A display server or compositor by its name, whoever runs it and whatever else it does."""
+    return daemon_name(life) in DESKTOP
+
+
 def draws_only(life: Life) -> bool:
     """The driver lists it for graphics alone in its newest list: part of a desktop, whatever it is called."""
     kinds = _newest_kinds(life)

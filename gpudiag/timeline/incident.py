@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
+from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction, LogEvent
 from gpudiag.parse.parsed import Parsed
 from gpudiag.timeline.adoption import adopt_strays
 from gpudiag.timeline.aims import Aims, NameBook, find_aims
@@ -130,6 +130,15 @@ class Incident:
         """Report id of a host."""
         return f"H{self.hosts().index(host) + 1}"
 
+    def container_of(self, host: str) -> str | None:
+        """The container whose own processes all looks of this name show; its PIDs mean nothing outside."""
+        names = {look.container for look in self.parsed.looks if look.host == host}
+        return names.pop() if len(names) == 1 else None
+
+    def run_in(self, host: str) -> str:
+        """Where a command with PIDs of these looks has to be given: ``host``, or the container's name."""
+        return self.container_of(host) or "host"
+
     def newest(self, host: str) -> Look | None:
         """The last look at a host."""
         return self.census.newest_look(host)
@@ -156,6 +165,11 @@ class Incident:
             found = (action for action in reversed(own) if not self.was_without_effect(action))
             self._effects[host] = next(found, None)
         return self._effects[host]
+
+    def log_events(self, host: str) -> list[LogEvent]:
+        """What the servers' logs of a host say; a log that names no host is of the only one that there is."""
+        alone = len(self.hosts()) == 1
+        return [event for event in self.parsed.log_events if event.host == host or (alone and not event.host)]
 
     def kernel_events(self, *, pid: int | None = None, kind: str | None = None) -> Sequence[KernelEvent]:
         """Kernel messages about a PID, or of one kind, of all hosts."""
@@ -298,6 +312,16 @@ class Incident:
             return True
         present = self.present(life)
         return None if present is None else not present
+
+    def was_picked(self, life: Life) -> bool:
+        """A step of a command picked it: as a trace shows, else as the step's words tell."""
+        for action in self.actions:
+            for step in action.steps if action.host == life.host else ():
+                verdict = step.verdict(life.pid)
+                chosen = step.sent_to.get(life.pid, verdict is not None and verdict.selected is True)
+                if step.replay.tool is not None and step.replay.ran is not False and chosen:
+                    return True
+        return False
 
     def killed_at(self, life: Life) -> int | None:
         """When the SIGKILL that took it was sent."""

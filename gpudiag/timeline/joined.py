@@ -1,8 +1,8 @@
 """Looks that a command lies between which reached nobody: they are one.
 
-A transcript's look ends at every kill command. ``kill`` of a PID that the list before it names as ``[Not Found]``, and
-of which ``kill`` itself says that there is no such process, changed nothing: what was asked before it and what was
-asked after it speak of one state.
+A transcript's look ends at every kill command. ``kill`` of a PID that the list before it names as ``[Not Found]`` or
+without its name, and of which ``kill`` itself says that there is no such process, changed nothing: what was asked
+before it and what was asked after it speak of one state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from gpudiag.evidence.exhibit import LookName
 from gpudiag.model import Inquiry, KillAction, Place
 from gpudiag.parse.parsed import Parsed
-from gpudiag.timeline.commands import NO_SUCH
+from gpudiag.timeline.commands import no_such_process
 from gpudiag.timeline.lives import NOT_FOUND
 
 _KILL = re.compile(r"(?:sudo\s+)?kill\s+(?:-\w+\s+)?(?P<pids>\d{1,10}(?:\s+\d{1,10})*)\s*\Z")
@@ -39,7 +39,7 @@ def _reached_nobody(action: KillAction) -> set[int]:
     """The PIDs of a plain ``kill``, if it said of each that there is no such process."""
     typed = _KILL.match(action.text.strip()) if action.source == "transcript" and action.time_ns is None else None
     pids = set(map(int, typed["pids"].split())) if typed is not None else set[int]()
-    absent = {int(found) for found in NO_SUCH.findall(action.output or "")}
+    absent = set(no_such_process(action.output or "", sorted(pids)))
     return pids if pids <= absent else set()
 
 
@@ -56,7 +56,9 @@ def _neighbours(parsed: Parsed, action: KillAction) -> tuple[LookName | None, Lo
 
 
 def _not_found(parsed: Parsed, look: LookName) -> set[int]:
-    return {row.pid for row in parsed.bookings if row.at.look == look.id and row.name_missing == NOT_FOUND}
+    """Listed PIDs of which nvidia-smi says so, or whose name nobody asked for."""
+    rows = [row for row in parsed.bookings if row.at.look == look.id]
+    return {row.pid for row in rows if row.name_missing == NOT_FOUND or (row.name is None and row.name_missing is None)}
 
 
 def _sources(parsed: Parsed, look: LookName) -> set[str]:

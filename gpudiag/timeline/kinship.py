@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpudiag.timeline.lives import Census, Key, Life
+from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 
 SHELLS = frozenset(
     {"bash", "sh", "dash", "zsh", "fish", "ksh", "tmux", "screen", "sshd", "login", "su", "sudo", "nohup", "setsid"}
@@ -84,7 +84,8 @@ class Kinship:
             return None
         named = self.census.named(life.host, life.born_ppid or 0)
         older = [above for above in named if above is not life and _not_younger(above, life)]
-        return older[-1] if older else None
+        together = [above for above in older if above.sightings.keys() & _with_parent(life)]
+        return (together or older)[-1] if older else None
 
     def _without_cycles(self) -> dict[Key, Life]:
         """Torn or forged tables can make two processes each other's ancestor; no edge of such a ring is believed."""
@@ -140,9 +141,17 @@ def _same_user(one: Life, other: Life) -> bool:
     return len({one.string("user"), other.string("user")} - {None}) <= 1
 
 
+def _with_parent(life: Life) -> set[str]:
+    """The first look that shows whose child it is: of several processes with that number it is the one of this look."""
+    first = next((look for look, seen in life.sightings.items() if seen.first("ppid") is not None), None)
+    return set() if first is None else {first}
+
+
 def _not_younger(parent: Life, child: Life) -> bool:
     if parent.start_ticks is not None and child.start_ticks is not None:
         return parent.start_ticks <= child.start_ticks
+    if parent.local_start_s is not None and child.local_start_s is not None:
+        return parent.local_start_s <= child.local_start_s + LOCAL_ERROR_S
     if parent.start_ns is None or child.start_ns is None:
         return True
     return parent.start_ns <= child.start_ns + parent.start_error_ns + child.start_error_ns

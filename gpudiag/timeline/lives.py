@@ -269,6 +269,11 @@ class Census:
         """The look has a process table of all processes, read where all can be seen."""
         return self._complete.get(look.id, False) and look.id not in self._limited
 
+    def lacks(self, look: Look, life: Life) -> bool:
+        """The look's table has all processes of the reader's PID namespace, and not this number."""
+        seen = life.sightings.get(look.id)
+        return self._complete.get(look.id, False) and look.id in self._apart and not (seen and seen.in_table)
+
     def is_apart(self, look: Look) -> bool:
         """The look is known to be of a PID namespace other than the host's."""
         return look.id in self._apart
@@ -299,7 +304,7 @@ class Census:
         sighting = life.sightings.get(look.id)
         if sighting is not None and sighting.in_table:
             return True
-        if self.covers(look, life):
+        if self.covers(look, life) or self._gave_its_number_away(life, look):
             return False
         if sighting is not None and any(row.name is not None for _, row in sighting.bookings):
             # nvidia-smi reads the name from /proc when it prints it.
@@ -311,6 +316,11 @@ class Census:
         if sighting.name_missing == NO_DATA:
             return True
         return False if sighting.name_missing == NOT_FOUND and look.id not in self._limited else None
+
+    def _gave_its_number_away(self, life: Life, look: Look) -> bool:
+        """A table of the look shows a later process with its PID."""
+        later = (other for other in self.named(life.host, life.pid) if other.generation > life.generation)
+        return any((seen := other.sightings.get(look.id)) is not None and seen.in_table for other in later)
 
     def alive(self, life: Life, look: Look) -> bool | None:
         """As ``present``, but a plain zombie is dead; a zombie leader with live threads is not."""

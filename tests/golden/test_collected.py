@@ -63,6 +63,22 @@ TRUTH = {
     "run-selfmatch": truth("memory_held", ("GPD201", "GPD101", "GPD102", "GPD602"), *range(638, 643)),
     # kill -9 of the API server 964 through `gpudiag run`.
     "run-orphans": truth("memory_held", ("GPD201", "GPD602"), *range(966, 971)),
+    # Each line below through `gpudiag run`. pkill -9 -f from a script file hit 553 and not the script's own shell.
+    "run-script": truth("memory_held", ("GPD101", "GPD201"), *range(557, 560)),
+    # kill -9 $(nvidia-smi …) of both workers: the engine and the server live and hold nothing.
+    "run-list": truth("released", ("GPD605",)),
+    # The same with TERM, which the workers ignore.
+    "run-term": truth("memory_held", ("GPD107",), 753, 754, optional=(748, 752)),
+    # The whole family with 16 GiB pinned; the run waited until it was gone.
+    "run-pinned": truth("released", ("GPD605",)),
+    # fuser -k by nobody, who may not see the descriptors of root's server.
+    "run-asuser": truth("memory_held", ("GPD109",), 1222, 1223, optional=(1217, 1221)),
+    # 451 forked 460 after CUDA was up, then 451 was killed.
+    "run-forked": truth("memory_held", ("GPD202",), 460),
+    # The loop 546 started 592 in place of the killed 548.
+    "run-respawn": truth("memory_held", ("GPD205",), 592),
+    # fuser -k nine seconds before the workers opened a device.
+    "run-tooearly": truth("memory_held", ("GPD302",), 649, 650, optional=(645, 648)),
     # TERM to everybody: server and engine die, the workers ignore it; three of them wait in a collective.
     "hung": truth("memory_held", ("GPD107", "GPD201"), *range(1112, 1116)),
     # The same loop, looked at once only: whether 1425 is a successor or a job of its own, nothing shows.

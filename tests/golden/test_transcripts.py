@@ -18,7 +18,6 @@ GAPS = {
     "docker-rm-two-workers": "the workers of a removed container are not named",
     "paddleocr-fuser-frees": "heirs by elimination need a sign that the look is the host's",
     "slurm-pt-data-workers": "heirs by elimination need a sign that the look is the host's",
-    "suspend-xid13-container": "the container's own stop command is not proposed",
 }
 """What is not right yet, and why. It may only shrink: a name that has become right fails."""
 

@@ -172,3 +172,149 @@ ann@box:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noh
     found = report(tmp_path, text)
     assert 900 not in planned(found)
     assert 900 in {entry.pid for entry in found.plan.keep}
+
+
+ONE_CONTAINER = """$ docker ps --format '{{{{.Names}}}} {{{{.Image}}}} {{{{.Status}}}}'
+{containers}
+$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+41877, python3, 20710 MiB
+$ ps -o pid,ppid,stat,args -p 41877
+    PID    PPID STAT COMMAND
+  41877   {ppid} {stat}  python3 -m vllm.entrypoints.openai.api_server --model /models/m
+"""
+VLLM = "chat vllm/vllm-openai:v0.5.4 Up 9 hours"
+
+
+@pytest.mark.parametrize(
+    ("containers", "ppid", "stat", "stops"),
+    [
+        (VLLM, 41854, "Ssl", {"docker"}),
+        (f"{VLLM}\nold vllm/vllm-openai:v0.5.3 Exited (0) 2 days ago", 41854, "Ssl", {"docker"}),
+        (f"{VLLM}\nother vllm/vllm-openai:v0.5.4 Up 2 hours", 41854, "Ssl", set()),
+        ("db postgres:16 Up 9 hours", 41854, "Ssl", set()),
+        (VLLM, 1, "Ssl", set()),
+        (VLLM, 41854, "Sl+", set()),
+    ],
+    ids=["the only one", "another has exited", "two run", "another image", "PID 1 started it", "a terminal's job"],
+)
+def test_a_container_is_taken_by_its_image_only_where_nothing_else_can_be(
+    tmp_path: Path, containers: str, ppid: int, stat: str, stops: set[str]
+) -> None:
+    """No control group is shown; whose container it is follows from what there is."""
+    found = report(tmp_path, ONE_CONTAINER.format(containers=containers, ppid=ppid, stat=stat))
+    assert stopped(found) == stops
+    assert planned(found) == set()
+
+
+TREE = """  21950   21913   21950 Sat Sep  5 10:11:02 2026 {python}vllm serve acme/m --tensor-parallel-size 2
+  22061   {parent}   21950 Sat Sep  5 10:11:20 2026 VLLM::EngineCore
+  22133   22061   21950 Sat Sep  5 10:11:31 2026 VLLM::Worker_TP0
+"""
+LISTING = "dev@desk:~$ ps -eo pid,ppid,pgid,lstart,args | grep -e VLLM:: -e 'vllm serve' | grep -v grep\n"
+IN_USE = """dev@desk:~$ nvidia-smi --query-gpu=index,memory.used --format=csv,noheader
+0, {mib} MiB
+"""
+APPS = "dev@desk:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+BEFORE = LISTING + TREE.format(python="/usr/bin/python3 /usr/bin/", parent=21950)
+AFTER = LISTING + TREE.format(python="", parent=21913).split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=13842), {22061, 22133}),
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=2), set()),
+        (BEFORE + "dev@desk:~$ kill -9 21950\n" + AFTER, set()),
+        (BEFORE + "dev@desk:~$ kill -9 999\n" + BEFORE + IN_USE.format(mib=13842), set()),
+        (AFTER + IN_USE.format(mib=13842), set()),
+        (
+            BEFORE + APPS + "31, python3, 13800 MiB\ndev@desk:~$ kill -9 21950\n" + AFTER + IN_USE.format(mib=13842),
+            set(),
+        ),
+        (
+            BEFORE
+            + "dev@desk:~$ kill -9 21950\n"
+            + AFTER
+            + IN_USE.format(mib=13842)
+            + APPS
+            + "31, python3, 13800 MiB\n",
+            set(),
+        ),
+    ],
+    ids=[
+        "left of the killed server",
+        "the GPU is idle",
+        "no figure",
+        "the server lives",
+        "no command",
+        "an earlier list names somebody else",
+        "the list names somebody else",
+    ],
+)
+def test_who_is_left_of_a_killed_server_is_named_without_a_list_only_while_memory_is_in_use(
+    tmp_path: Path, text: str, pids: set[int]
+) -> None:
+    """Where no list of the holders was taken, an engine's own orphans are all that is known."""
+    assert planned(report(tmp_path, text)) == pids
+
+
+PS_IN = """    PID    PPID    PGID STAT COMMAND
+      1       0       1 Ss   bash
+     44       1      44 Ssl  python3 -m vllm.entrypoints.openai.api_server --model /models/m
+     64      44      44 Sl   VLLM::EngineCore
+     75      64      44 Sl   VLLM::Worker_TP0
+"""
+LEFT_IN = PS_IN.replace(PS_IN.splitlines(keepends=True)[2], "").replace("     64      44 ", "     64       1 ", 1)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "inside", "name"),
+    [
+        ("root@box:~#", "docker exec chat ", "chat"),
+        ("root@box:~#", "kubectl exec chat-7f9c -- ", "chat-7f9c"),
+        ("root@3f1c9a5be210:/#", "", "3f1c9a5be210"),
+        ("root@box:~#", "", "host"),
+    ],
+    ids=["docker exec", "kubectl exec", "a container's prompt", "the host"],
+)
+def test_a_command_with_the_pids_of_a_container_says_where_to_run_it(
+    tmp_path: Path, prompt: str, inside: str, name: str
+) -> None:
+    """Outside, the same numbers are other processes."""
+    ps = f"{prompt} {inside}ps -eo pid,ppid,pgid,stat,args\n"
+    smi = f"{prompt} {inside}nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+    holder = "75, VLLM::Worker_TP0, 9000 MiB\n"
+    text = ps + PS_IN + smi + holder + f"{prompt} {inside}pkill -9 -f vllm.entrypoints\n" + ps + LEFT_IN + smi + holder
+    found = report(tmp_path, text)
+    assert planned(found) == {64, 75}
+    assert {entry.run_in for entry in found.plan.kill} == {name}
+
+
+DESKTOP = """ann@desk:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+{rows}ann@desk:~$ fuser -k -TERM /dev/nvidia0
+/dev/nvidia0: {pids}
+ann@desk:~$ ps -eo pid,ppid,pgid,user:12,stat,comm,args | grep -e PID -e gnome-shell -e serve.py | grep -v grep
+    PID    PPID    PGID USER         STAT COMMAND         COMMAND
+   1406    1390    1406 ann          Ssl  gnome-shell     /usr/bin/gnome-shell
+{table}ann@desk:~$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+{rows}"""
+SHELL, SERVER = "1406, /usr/bin/gnome-shell, {mib} MiB\n", "4201, python3, 21090 MiB\n"
+SERVED = "   4201    4180    4201 ann          Sl   python3         python3 serve.py\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "pids", "table", "named"),
+    [
+        (SHELL.format(mib=310) + SERVER, "1406 4201", SERVED, {4201}),
+        (SHELL.format(mib=9000), "1406", "", {1406}),
+    ],
+    ids=["beside a server", "nobody hides behind a name"],
+)
+def test_a_desktop_that_computes_is_kept_beside_a_server(
+    tmp_path: Path, rows: str, pids: str, table: str, named: set[int]
+) -> None:
+    """Its user's session would end with it."""
+    found = report(tmp_path, DESKTOP.format(rows=rows, pids=pids, table=table))
+    assert planned(found) == named
+    kept = {entry.pid: entry.because for entry in found.plan.keep}
+    assert ("desktop" in kept.get(1406, "")) == (1406 not in named)

@@ -56,7 +56,7 @@ def ended_by_log(incident: Incident) -> Iterator[Row]:
     """A process that only a log knows: it was killed, and afterwards memory was in use that nobody is listed for."""
     for host in incident.hosts():
         look = incident.newest(host)
-        for event in _events(incident, host):
+        for event in incident.log_events(host):
             lives = incident.census.named(host, event.pid or 0)
             known = any(incident.family_of(life) is not None for life in lives)
             if not event.fatal or event.pid is None or known or look is None:
@@ -79,14 +79,9 @@ def ended_by_log(incident: Incident) -> Iterator[Row]:
             return
 
 
-def _events(incident: Incident, host: str) -> list[LogEvent]:
-    alone = len(incident.hosts()) == 1
-    return [event for event in incident.parsed.log_events if event.host == host or (alone and not event.host)]
-
-
 def _still_in_use(incident: Incident, host: str, killed: LogEvent) -> LogEvent | None:
     """A later line of the same text says that memory was in use after a wait."""
-    for event in _events(incident, host):
+    for event in incident.log_events(host):
         same = event.cited.input == killed.cited.input and event.cited.member == killed.cited.member
         if event.kind == "still_in_use" and same and (event.cited.line or 0) > (killed.cited.line or 0):
             return event
@@ -121,7 +116,7 @@ def _falling(incident: Incident, host: str) -> dict[str, bool]:
 
 def _host_cache(incident: Incident, host: str) -> bool | None:
     """A server log says that the server keeps a cache in pinned host memory."""
-    return True if any(event.kind == "host_cache" for event in _events(incident, host)) else None
+    return True if any(event.kind == "host_cache" for event in incident.log_events(host)) else None
 
 
 def slept_s(incident: Incident, life: Life) -> float | None:

@@ -46,7 +46,7 @@ def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger)
         "as_root": None if view.user is None else view.user == "root",
         "handles_complete": handles_complete(incident, look),
         "open_by_count": _open_by(incident, look),
-        "explained": ledger.total("unattributed") == 0 if seen else None,
+        "explained": _is_explained(ledger) if seen else None,
         "action_seen": incident.last_action(host) is not None,
     }
 
@@ -56,6 +56,12 @@ def above_baseline(ledger: Ledger) -> bool:
     idle = IDLE_MIB if ledger.figure.net else 2 * IDLE_MIB
     jobs = sum(entry.mib for entry in ledger.entries if entry.life is not None and not is_daemon(entry.life))
     return jobs > 0 or ledger.figure.used_mib > idle
+
+
+def _is_explained(ledger: Ledger) -> bool:
+    """Nothing is left over; what is booked on a dead PID is explained by whoever keeps it, and by nobody else."""
+    unheld = [entry for entry in ledger.entries if entry.kind == "dead_process" and not entry.held_by]
+    return ledger.total("unattributed") == 0 and not unheld
 
 
 def _listed(incident: Incident, look: Look, host: str) -> list[int]:
@@ -72,7 +78,7 @@ def _listed_absent(incident: Incident, look: Look, host: str) -> bool | None:
         seen = life.sightings.get(look.id)
         if life.host != host or seen is None or not seen.bookings:
             continue
-        if any(row.name_missing == NOT_FOUND for _, row in seen.bookings):
+        if any(row.name_missing == NOT_FOUND for _, row in seen.bookings) or incident.census.lacks(look, life):
             answers.append(True)
         present = incident.census.present(life, look)
         answers.append(None if present is None else not present)

@@ -9,15 +9,19 @@ from gpudiag.timeline.gpus import Gpu
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import Look
+from gpudiag.timeline.takeover import takeovers
 
 
 def importer_columns(incident: Incident, family: Family, life: Life) -> dict[str, object]:
     """The columns about imported memory."""
     freed = [mib for gpu in incident.gpus.gpus if (mib := _freed_elsewhere(incident, gpu, life)) is not None]
     sidecar = family.role(life) == "sidecar"
+    took = takeovers(incident, life)
     known = bool(life.cmdline or life.comm or life.booked_name)
     return {
-        "imports_memory": True if sidecar or freed else False if known else None,
+        "imports_memory": True if sidecar or freed or took else False if known else None,
+        "took_over_mib": sum(item.mib for item in took) if took else None,
+        "took_over_from": took[0].owner.pid if took else None,
         "freed_elsewhere": bool(freed),
         "freed_elsewhere_mib": sum(freed) if freed else None,
         "client_lost": sidecar and bool(_lost_clients(incident, life)),

@@ -17,6 +17,7 @@ from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.presence import newer_than_actions
 from gpudiag.timeline.samples import seconds
+from gpudiag.timeline.takeover import takeovers
 
 NOTICEABLE_MIB = 64.0
 """Smaller changes are a context or two of the driver, not a release."""
@@ -80,6 +81,7 @@ def _row(
 ) -> dict[str, object]:
     action = _action_of(incident, gpu, held)
     still = _still_mib(incident, gpu, family)
+    still = None if still is None else still + _moved_mib(incident, gpu, held)
     total = sum(held.values())
     before = incident.memory.level_before(gpu, action.action.time_ns, action.slot) if action is not None else None
     if before is None:
@@ -145,6 +147,13 @@ def _still_mib(incident: Incident, gpu: Gpu, family: Family | None) -> float | N
     if family is None:
         return 0.0
     return sum(incident.booked_now(life).get(gpu.id) or 0.0 for life in family.members)
+
+
+def _moved_mib(incident: Incident, gpu: Gpu, held: dict[int, float]) -> float:
+    """What others hold now of what these had: it is in use as before."""
+    others = (life for life in incident.census.lives if life.host == gpu.host and life.pid not in held)
+    moved = [item for life in others for item in takeovers(incident, life)]
+    return sum(item.mib for item in moved if item.gpu == gpu.id and item.owner.pid in held)
 
 
 def _is_idle(incident: Incident, gpu: Gpu) -> bool:

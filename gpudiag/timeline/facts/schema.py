@@ -181,10 +181,14 @@ HOLDER = Table(
         "booked_on": Column(COUNT, "that dead process, where the driver's list still names it"),
         "kept_until_its_end": Column(FLAG, "an earlier look shows it so; it was killed, and the memory came back"),
         "inherit_proven": Column(FLAG, "an earlier look shows it as that process's child"),
-        "imports_memory": Column(FLAG, "a sidecar by its own words, or memory on another host came free with its end"),
+        "imports_memory": Column(
+            FLAG, "a sidecar by its own words; memory on another host came free with its end; or it took over memory"
+        ),
         "freed_elsewhere": Column(FLAG, "a GPU of another host, where nobody was found, fell when it was ended"),
         "freed_elsewhere_mib": Column(NUMBER, "by how much; null where that was not seen"),
         "client_lost": Column(FLAG, "it is a sidecar, and a log says that a server that it works for is unknown now"),
+        "took_over_mib": Column(NUMBER, "by how much its figure grew, as much as one that a command ended had there"),
+        "took_over_from": Column(COUNT, "PID of that one"),
         "sole_holder": Column(FLAG, "nobody else who may be alive is booked on its GPUs"),
         "device_open": Column(FLAG, "it has a device file open or mapped in the newest look"),
         "user": Column(TEXT, "its user"),
@@ -217,6 +221,16 @@ HOLDER = Table(
         "client_pid": Column(COUNT, "PID of that command"),
         "mps_client": Column(FLAG, "the driver lists it as a client of the multi-process service"),
         "mps_server_pid": Column(COUNT, "PID of that service's server, where one lives"),
+        "unlisted_orphan": Column(
+            FLAG, "an engine's process left of a server that a command ended; memory is in use, and nobody listed whose"
+        ),
+        "starting_then": Column(FLAG, "its server was still starting when the first command aimed at it was given"),
+        "starting_shown": Column(FLAG, "a command line or a dated line shows that, not only a line that is missing"),
+        "starting_how": Column(TEXT, "what tells that, in words"),
+        "peer_gone": Column(FLAG, "a rank beside it that a command picked is dead, and nothing was sent to this one"),
+        "peer_pid": Column(COUNT, "PID of that rank"),
+        "ranks_coupled": Column(FLAG, "what is known of the launcher or engine says that its ranks need each other"),
+        "leaves_by_itself": Column(FLAG, "the engine's laws say that it leaves, and its time is not over"),
     },
 )
 
@@ -240,7 +254,7 @@ GPU = Table(
             FLAG, "all descriptors and mappings of all processes and threads were read, as root"
         ),
         "open_by_count": Column(COUNT, "processes that have a device file open or mapped, monitors aside"),
-        "explained": Column(FLAG, "every MiB above the driver's bound has an owner"),
+        "explained": Column(FLAG, "every MiB above the driver's bound has an owner, who lives or whose heirs do"),
         "action_seen": Column(FLAG, "some kill command is known"),
         "utilisation_pct": Column(NUMBER, "utilisation in per cent, as last read"),
         "unreported": Column(FLAG, "a word stands where the size would tell whose memory it is"),
@@ -358,6 +372,13 @@ STEP = Table(
         "ran_proven": Column(FLAG, "what was observed shows that, not only the rules of the shell"),
         "not_run_why": Column(TEXT, "why it was not, or perhaps not, run; null also where its shell was killed before"),
         "held_mib": Column(NUMBER, "what the processes that it was meant for still hold"),
+        "stray_pids": Column(TEXTS, "PIDs that it was given and that were nobody's, or somebody else's by then"),
+        "stray_how": Column(TEXT, "which of the two, in words"),
+        "stray_shown": Column(FLAG, "kill itself, two looks, or the column that was printed show it"),
+        "wrong_column": Column(TEXT, "the column of ps that its list was made of, where that is not the PID"),
+        "left_mib": Column(
+            NUMBER, "held_mib; where it was meant for nobody who is there, what the host's only owner of any holds"
+        ),
     },
 )
 

@@ -10,6 +10,7 @@ from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.carrier import held_by_targets
 from gpudiag.timeline.facts.reach import signal_name
 from gpudiag.timeline.facts.rows import Row
+from gpudiag.timeline.facts.strays import stray_columns
 from gpudiag.timeline.incident import Incident
 
 PATTERN_TOOLS = frozenset({"pkill", "killall"})
@@ -56,6 +57,7 @@ def _row(incident: Incident, action: ActionView, step: StepView, missing: frozen
         "ran_proven": True if step.replay.tool in missing else step.replay.ran_proven,
         "not_run_why": why,
         "held_mib": held_by_targets(incident, action, step),
+        **stray_columns(incident, action, step),
         "cites": incident.citations.add_all([action.action.cited, *step.cites[:2]]),
     }
 

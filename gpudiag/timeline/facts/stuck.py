@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpudiag.model import KernelEvent
 from gpudiag.timeline.facts.dying import slept_s
 from gpudiag.timeline.facts.holder import kill_age, within_expected
 from gpudiag.timeline.facts.kernel import events_about, events_of, log_read
@@ -14,6 +15,8 @@ from gpudiag.timeline.lives import SIGKILL_BIT, Life, Sighting
 from gpudiag.timeline.samples import expected_release_s
 
 _HUNG = frozenset({"hung_task"})
+_FRAMES = frozenset({"driver_frame"})
+_OFFSET = re.compile(r"\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}")
 _BLOCKED = re.compile(r"blocked for more than (\d{1,9}) seconds")
 _DRIVER_MODULE = re.compile(r"\[nvidia\w{0,40}\]\Z")
 _DRIVER_FUNCTION = re.compile(r"(?:_?nv\d{0,6}|nvidia|nvkms|uvm|os_acquire|rm)_")
@@ -77,6 +80,8 @@ def _in_driver(incident: Incident, life: Life, seen: Sighting) -> bool | None:
     """Its stack or its wait channel lies in a module of the GPU driver."""
     frames = _frames(incident, life, seen)
     wchan = seen.first("wchan")
+    if any(events_about(incident, life, _FRAMES)):
+        return True
     if frames:
         return any(_DRIVER_MODULE.search(frame) for frame in frames)
     return bool(_DRIVER_FUNCTION.match(wchan)) if isinstance(wchan, str) else None
@@ -90,7 +95,13 @@ def _frames(incident: Incident, life: Life, seen: Sighting) -> tuple[str, ...]:
 def _where(incident: Incident, life: Life, seen: Sighting) -> str | None:
     frames = _frames(incident, life, seen)
     wchan = seen.first("wchan")
+    if not frames and not isinstance(wchan, str):
+        return next((_function(event) for event in events_about(incident, life, _FRAMES)), None)
     return frames[0] if frames else wchan if isinstance(wchan, str) else None
+
+
+def _function(frame: KernelEvent) -> str:
+    return _OFFSET.sub("", frame.text)
 
 
 def _uses_driver(incident: Incident, life: Life, seen: Sighting, in_driver: bool | None, hung: bool) -> bool | None:
@@ -117,12 +128,15 @@ def _only_in_log(incident: Incident, host: str) -> Iterator[Row]:
             continue  # it is gone
         told.add(event.pid)
         match = _BLOCKED.search(event.text)
+        frame = next((one for one in events_of(incident, host, *_FRAMES) if one.pid == event.pid), None)
         yield {
             "host": incident.host_id(host),
             "pid": event.pid,
             "name": event.comm,
             "gpus": [],
             "hung_s": int(match[1]) if match else None,
-            "uses_driver": True if _DRIVER_CLIENT.match(event.comm or "") else None,
-            "cites": incident.citations.add_all([event.cited]),
+            "in_driver": True if frame is not None else None,
+            "driver_function": _function(frame) if frame is not None else None,
+            "uses_driver": True if frame is not None or _DRIVER_CLIENT.match(event.comm or "") else None,
+            "cites": incident.citations.add_all([event.cited, *([frame.cited] if frame is not None else [])]),
         }

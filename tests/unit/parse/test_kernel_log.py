@@ -188,3 +188,36 @@ def test_seconds_since_the_line_before_count_from_the_last_minute(command: str |
 def test_seconds_since_a_line_that_is_not_there_are_no_time(text: str, member: str) -> None:
     found = parsed(text, None, member=member).kernel_events
     assert (found[-1].time_ns, found[-1].stamp) == (None, None)
+
+
+HUNG = """[ 7200.000100] INFO: task worker:620917 blocked for more than 120 seconds.
+[ 7200.000110]       Tainted: P           OE     5.15.0-97-generic #107-Ubuntu
+[ 7200.000120] task:worker          state:D stack:    0 pid:620917 ppid:620571 flags:0x00000002
+[ 7200.000130] Call Trace:
+[ 7200.000140]  <TASK>
+[ 7200.000150]  __schedule+0x24e/0x590
+[ 7200.000160]  ? os_release_spinlock+0x5/0x50 [nvidia]
+[ 7200.000170]  os_acquire_rwlock_read+0x35/0x50 [nvidia]
+[ 7200.000180]  _nv042330rm+0x10/0x40 [nvidia]
+"""
+
+
+def test_where_in_the_driver_a_hung_task_is() -> None:
+    """The innermost frame of the driver; one with a question mark is a leftover on the stack."""
+    hung, frame = kernel(HUNG)
+    assert (hung.kind, frame.kind) == ("hung_task", "driver_frame")
+    assert (frame.pid, frame.comm) == (620917, "worker")
+    assert frame.text == "os_acquire_rwlock_read+0x35/0x50 [nvidia]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ 7200.000170]  os_acquire_rwlock_read+0x35/0x50 [nvidia]\n",
+        HUNG.split("[ 7200.000150]")[0] + "[ 7290.000170]  os_acquire_rwlock_read+0x35/0x50 [nvidia]\n",
+        HUNG.split("[ 7200.000150]")[0] + "[ 7200.000150]  nfs_wait_bit_killable+0x21/0xb0 [nfs]\n",
+    ],
+    ids=["nobody's", "of a later trace", "another module"],
+)
+def test_a_frame_that_is_not_of_a_hung_task_in_the_driver_tells_nothing(text: str) -> None:
+    assert not [event for event in kernel(text) if event.kind == "driver_frame"]

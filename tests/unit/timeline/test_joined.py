@@ -28,6 +28,11 @@ def test_the_looks_are_one_and_nobody_was_found(tmp_path: Path) -> None:
     assert _looks(tmp_path, LISTED + GONE + KILLED + AFTER) == (1, [(7400,)])
 
 
+def test_a_list_without_names_is_joined_as_well(tmp_path: Path) -> None:
+    listed = LISTED.replace("process_name,", "") + "7400, 6120 MiB\n"
+    assert _looks(tmp_path, listed + KILLED + AFTER) == (1, [(7400,)])
+
+
 @pytest.mark.parametrize(
     "text",
     [
