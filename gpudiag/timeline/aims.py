@@ -15,6 +15,7 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 from gpudiag.timeline.recycled import strangers
+from gpudiag.timeline.requests import NO_SERVICES, Services, killed_members, meant_by_requests
 
 DEVICE_TOOLS = frozenset({"fuser"})
 
@@ -39,6 +40,8 @@ class Aims:
     """For each step that kills, the processes it was meant for."""
     by_server: frozenset[str]
     """Families whose server a step picked, named by its PID, or names by its pattern: the root was to die."""
+    killed_inside: frozenset[Key] = frozenset()
+    """Processes shown to be of a container that a command killed."""
 
     def is_target(self, family: Family | None) -> bool:
         """The commands were aimed at some of this family."""
@@ -55,9 +58,14 @@ def find_aims(
     kinship: Kinship,
     book: NameBook,
     logged_pids: frozenset[int],
+    services: Services = NO_SERVICES,
 ) -> Aims:
     """Judge every command; a step that takes whoever uses a device is aimed at what the other steps name."""
-    named = {action.id: _named_by(action, families, kinship, book, logged_pids) for action in actions}
+    named = {
+        action.id: _named_by(action, families, kinship, book, logged_pids)
+        or _requested(action, families, kinship, services)
+        for action in actions
+    }
     all_named = frozenset[Key]().union(*named.values())
     by_step: dict[str, frozenset[Key]] = {}
     aimed: set[Key] = set()
@@ -65,7 +73,8 @@ def find_aims(
         aim = named[action.id] or all_named or _device_users(action, families, logged_pids)
         aimed |= aim
         by_step.update({step.id: aim for step in action.steps if step.replay.tool is not None})
-    return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families))
+    inside = frozenset(key for action in actions for key in killed_members(action, families, services))
+    return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families), inside)
 
 
 def _families_of(keys: Iterable[Key], families: Sequence[Family]) -> frozenset[str]:
@@ -108,6 +117,13 @@ def _named_by(
     ]
     named = [life for f in _one_server(_newest(fitting, logged_pids)) for life in f.members if f.role(life) is not None]
     return _of_one_owner(frozenset(life.key for life in named), lives, action)
+
+
+def _requested(action: ActionView, families: Sequence[Family], kinship: Kinship, services: Services) -> frozenset[Key]:
+    """The members of a container or unit that the command asks to stop, and what they started."""
+    meant = meant_by_requests(action, families, services)
+    lives = [life for family in families if family.host == action.host for life in family.members]
+    return _with_descendants([life for life in lives if life.key in meant], lives, kinship)
 
 
 def _of_somebody_else(family: Family, action: ActionView) -> bool:

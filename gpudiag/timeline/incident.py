@@ -24,6 +24,7 @@ from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.reported import reported_bookings
+from gpudiag.timeline.requests import Services
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.supervision import successors
 from gpudiag.timeline.trace import Trace
@@ -292,6 +293,8 @@ class Incident:
         seen = self.seen_now(life)
         if seen is not None and seen.unkilled:
             return False, []
+        if life.key in self.aims.killed_inside:
+            return (True if self._dying(life) else None), []
         return (None, []) if self._dying(life) is not False else (False, [])
 
     def _looked_after(self, life: Life, action: ActionView) -> bool:
@@ -388,7 +391,8 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     heirs = _heirs(census, kinship, own_lists, _searched_by_root(parsed))
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
-    aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
+    services = Services(parsed.containers, parsed.units, parsed.coverage, {look.id: look.position for look in looks})
+    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), services)
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(

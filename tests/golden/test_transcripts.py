@@ -15,7 +15,6 @@ from tests.golden.shortfalls import shortfalls
 TRANSCRIPTS = Path(__file__).parents[1] / "fixtures" / "transcripts"
 NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.txt"))
 GAPS = {
-    "docker-rm-two-workers": "the workers of a removed container are not named",
     "paddleocr-fuser-frees": "heirs by elimination need a sign that the look is the host's",
     "slurm-pt-data-workers": "heirs by elimination need a sign that the look is the host's",
 }

@@ -84,8 +84,9 @@ CONTAINER ID   IMAGE     COMMAND   CREATED   STATUS    PORTS     NAMES
     [
         ("tts", ONE_WORKER.format(pid=771), set()),
         ("vllm-tts", ONE_WORKER.format(pid=771) + "900, python3, 500 MiB\n", set()),
+        ("vllm-tts", ONE_WORKER.format(pid=771) + ONE_WORKER.format(pid=772), {771, 772}),
     ],
-    ids=["a name that tells no engine", "somebody else beside it"],
+    ids=["a name that tells no engine", "somebody else beside it", "its workers and nobody else"],
 )
 def test_a_removed_container_means_its_engine_only_where_nobody_else_is(
     tmp_path: Path, name: str, rows: str, pids: set[int]
@@ -318,3 +319,41 @@ def test_a_desktop_that_computes_is_kept_beside_a_server(
     assert planned(found) == named
     kept = {entry.pid: entry.because for entry in found.plan.keep}
     assert ("desktop" in kept.get(1406, "")) == (1406 not in named)
+
+
+OTHER_RUNS = '0a1b2c3d4e5f   vllm/vllm-openai   "vllm"   9 hours ago   Up 9 hours             chat\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)) + OTHER_RUNS,
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)).split("root@box:~# docker ps")[0],
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)).replace("docker ps", "docker ps -f name=tts"),
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771))
+        + "root@box:~# ps -eo pid,ppid,stat,args | grep vllm | grep -v grep\n"
+        + "    760       1 Ssl  python3 -m vllm.entrypoints.openai.api_server --model m\n",
+    ],
+    ids=["another container runs", "no list of containers", "a list of some", "a server of that engine is there"],
+)
+def test_a_removed_container_names_nobody_who_may_be_of_something_else(tmp_path: Path, text: str) -> None:
+    """Only where no container runs any more, and every user of a GPU is a worker of that engine without a server."""
+    assert planned(report(tmp_path, text)) == set()
+
+
+CGROUP = """root@box:~# docker ps
+CONTAINER ID   IMAGE              COMMAND   CREATED       STATUS       PORTS     NAMES
+3f1c9a5be210   vllm/vllm-openai   "vllm"    9 hours ago   Up 9 hours             chat
+root@box:~# docker {verb} chat
+chat
+root@box:~# ps -o pid,ppid,stat,cgroup:120,args -p 771
+    PID    PPID STAT CGROUP                                     COMMAND
+    771     700 Sl   0::/system.slice/docker-3f1c9a5be210aaaaaaaa.scope VLLM::Worker
+root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+771, VLLM::Worker, 11362 MiB
+"""
+
+
+def test_who_is_of_a_killed_container_has_its_sigkill(tmp_path: Path) -> None:
+    """It is leaving or stuck; another kill changes nothing."""
+    assert planned(report(tmp_path, CGROUP.format(verb="kill"))) == set()
