@@ -23,6 +23,7 @@ from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
+from gpudiag.timeline.own_numbers import note_own_numbers
 from gpudiag.timeline.reported import reported_bookings
 from gpudiag.timeline.requests import Services
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
@@ -370,6 +371,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         apart,
     )
     note_absent(census, parsed.inquiries)
+    note_own_numbers(census, parsed.actions)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(is_list(c, look) for c in parsed.coverage))

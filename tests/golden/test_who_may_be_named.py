@@ -357,3 +357,37 @@ root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,no
 def test_who_is_of_a_killed_container_has_its_sigkill(tmp_path: Path) -> None:
     """It is leaving or stuck; another kill changes nothing."""
     assert planned(report(tmp_path, CGROUP.format(verb="kill"))) == set()
+
+
+FORKS = "$ sudo fuser -v /dev/nvidia*\n" + FUSER.format(one="user", two="user", more="")
+
+
+@pytest.mark.parametrize(
+    ("command", "pids"),
+    [
+        ("user@box:~$ kill 4698\n", {4763, 4764}),
+        ("user@box:~$ kill 4698\n[1]+  Terminated              python train.py\n", {4763, 4764}),
+        ("user@box:~$ scancel 40217\n", {4763, 4764}),
+        ("user@box:~$ kill 4698\nbash: kill: (4698) - No such process\n", set()),
+        ("user@box:~$ kill 4600\n", set()),
+        ("user@box:~$ scancel 40217\nbash: scancel: command not found\n", set()),
+        ("user@box:~$ kill -0 4698\n", set()),
+        ("", set()),
+    ],
+    ids=[
+        "kill found the number",
+        "and the shell says that its job ended",
+        "the batch system's own machine",
+        "kill did not find it",
+        "another number",
+        "no batch system here",
+        "a question is no proof of whose it is",
+        "nothing tells",
+    ],
+)
+def test_forks_are_named_where_the_drivers_number_is_the_readers_own(
+    tmp_path: Path, command: str, pids: set[int]
+) -> None:
+    """Else the number may be that of a healthy process in this container."""
+    after = (DEAD + FORKS).replace("$ ", "user@box:~$ ")
+    assert planned(report(tmp_path, command + after)) == pids
