@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpudiag.shell.tools.columns import skips_header
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
@@ -18,6 +19,7 @@ from gpudiag.timeline.recycled import strangers
 from gpudiag.timeline.requests import NO_SERVICES, Services, killed_members, meant_by_requests
 
 DEVICE_TOOLS = frozenset({"fuser"})
+_THINNERS = frozenset({"head", "tail", "shuf"})
 
 
 class NameBook(Protocol):
@@ -248,7 +250,7 @@ def _device_users(action: ActionView, families: Sequence[Family], logged_pids: f
     The server whose log is part of the evidence; else the caller's own; else whoever owns them all. Several
     owners and no other sign: nobody can be named.
     """
-    if not any(step.replay.tool is not None and _by_device(step) for step in action.steps):
+    if not any(step.replay.tool is not None and _by_device(step) and not _is_thinned(step) for step in action.steps):
         return frozenset()
     users = [f for f in families if f.host == action.host and _ever_used_devices(f) and _existed(f, action)]
     owners = {f.user for f in users}
@@ -258,6 +260,14 @@ def _device_users(action: ActionView, families: Sequence[Family], logged_pids: f
         or (users if len(owners) == 1 else [])
     )
     return frozenset(life.key for f in chosen for life in f.members)
+
+
+def _is_thinned(step: StepView) -> bool:
+    """``nvidia-smi … | head -1``: only some of the users are taken, and the line does not tell whose."""
+    fed = step.replay.step.fed_by
+    lists = [one for word in step.replay.step.words for one in word.substitutions] + ([fed] if fed is not None else [])
+    stages = [words[0].text or "" for one in lists for words in one.pipeline[1:] if words and not skips_header(words)]
+    return any(program.rpartition("/")[2] in _THINNERS for program in stages)
 
 
 def _ever_used_devices(family: Family) -> bool:

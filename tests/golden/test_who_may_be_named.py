@@ -391,3 +391,36 @@ def test_forks_are_named_where_the_drivers_number_is_the_readers_own(
     """Else the number may be that of a healthy process in this container."""
     after = (DEAD + FORKS).replace("$ ", "user@box:~$ ")
     assert planned(report(tmp_path, command + after)) == pids
+
+
+QUERY = "root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+TWO_JOBS = "4100, python3, 9000 MiB\n5200, python3, 9000 MiB\n"
+TAKEN = "root@box:~# kill $(nvidia-smi --query-compute-apps=pid --format=csv{how})\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "pids"),
+    [
+        (",noheader", {5200}),
+        (" | tail -n +2", {5200}),
+        (",noheader | head -1", set()),
+        (",noheader | tail -n 1", set()),
+        (",noheader | shuf", set()),
+    ],
+    ids=["all of them", "without the heading", "the first", "the last", "any"],
+)
+def test_a_list_that_was_thinned_was_not_meant_for_everybody(tmp_path: Path, how: str, pids: set[int]) -> None:
+    """Whoever was left out may have been left out on purpose."""
+    text = QUERY + TWO_JOBS + TAKEN.format(how=how) + QUERY + TWO_JOBS.split("\n", 1)[1]
+    assert planned(report(tmp_path, text)) == pids
+
+
+@pytest.mark.parametrize(
+    ("second", "mib", "pids"),
+    [(4104, 9000, {4100, 4104}), (4104, 21000, set()), (95200, 9000, set())],
+    ids=["alike", "of another size", "started much later"],
+)
+def test_ranks_of_two_tenants_are_not_one_server(tmp_path: Path, second: int, mib: int, pids: set[int]) -> None:
+    """TP0 of one and TP1 of another: their titles are those of one server."""
+    rows = f"4100, VLLM::Worker_TP0, 9000 MiB\n{second}, VLLM::Worker_TP1, {mib} MiB\n"
+    assert planned(report(tmp_path, "root@box:~# pkill -9 -f vllm.entrypoints\n" + QUERY + rows)) == pids
