@@ -14,7 +14,7 @@ from gpudiag.timeline.facts.importer import client_citations, importer_columns
 from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.peers import Peers
 from gpudiag.timeline.facts.rows import Row, about
-from gpudiag.timeline.facts.startup import startup_columns
+from gpudiag.timeline.facts.startup import StartUps
 from gpudiag.timeline.facts.unlisted import is_unlisted_orphan
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -30,13 +30,13 @@ from gpudiag.timeline.supervision import predecessor, supervision_of
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
     """Rows for every process of a family that the newest look shows, or on which it still books memory."""
-    signs, peers = HostSigns(incident), Peers(incident)
+    signs, peers, starts = HostSigns(incident), Peers(incident), StartUps(incident)
     for family in incident.families:
         for life in family.members:
             shown = incident.present(life) is True or incident.seen_now(life) is not None
             told = shown or incident.booked_now(life) or incident.gave_back(life) is not None
             if told or incident.newest(life.host) is None:
-                yield _row(incident, family, life, signs) | peers.columns(family, life)
+                yield _row(incident, family, life, signs) | peers.columns(family, life) | starts.columns(family, life)
     yield from ended_by_log(incident)
     for host in incident.hosts():
         if incident.last_action(host) is not None and _nobody_listed(incident, host):
@@ -118,7 +118,6 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         **hidden_columns(incident, life),
         **custody_columns(incident, life, keeper),
         "unlisted_orphan": is_unlisted_orphan(incident, family, life),
-        **startup_columns(incident, family, life),
         "cites": incident.citations.add_all(
             [
                 *_proof(life, proof),
