@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpudiag.shell.tools.columns import skips_header
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 from gpudiag.timeline.recycled import strangers
+from gpudiag.timeline.requests import NO_SERVICES, Services, killed_members, meant_by_requests
 
 DEVICE_TOOLS = frozenset({"fuser"})
+_THINNERS = frozenset({"head", "tail", "shuf"})
 
 
 class NameBook(Protocol):
@@ -39,6 +42,8 @@ class Aims:
     """For each step that kills, the processes it was meant for."""
     by_server: frozenset[str]
     """Families whose server a step picked, named by its PID, or names by its pattern: the root was to die."""
+    killed_inside: frozenset[Key] = frozenset()
+    """Processes shown to be of a container that a command killed."""
 
     def is_target(self, family: Family | None) -> bool:
         """The commands were aimed at some of this family."""
@@ -55,9 +60,14 @@ def find_aims(
     kinship: Kinship,
     book: NameBook,
     logged_pids: frozenset[int],
+    services: Services = NO_SERVICES,
 ) -> Aims:
     """Judge every command; a step that takes whoever uses a device is aimed at what the other steps name."""
-    named = {action.id: _named_by(action, families, kinship, book, logged_pids) for action in actions}
+    named = {
+        action.id: _named_by(action, families, kinship, book, logged_pids)
+        or _requested(action, families, kinship, services)
+        for action in actions
+    }
     all_named = frozenset[Key]().union(*named.values())
     by_step: dict[str, frozenset[Key]] = {}
     aimed: set[Key] = set()
@@ -65,7 +75,8 @@ def find_aims(
         aim = named[action.id] or all_named or _device_users(action, families, logged_pids)
         aimed |= aim
         by_step.update({step.id: aim for step in action.steps if step.replay.tool is not None})
-    return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families))
+    inside = frozenset(key for action in actions for key in killed_members(action, families, services))
+    return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families), inside)
 
 
 def _families_of(keys: Iterable[Key], families: Sequence[Family]) -> frozenset[str]:
@@ -108,6 +119,13 @@ def _named_by(
     ]
     named = [life for f in _one_server(_newest(fitting, logged_pids)) for life in f.members if f.role(life) is not None]
     return _of_one_owner(frozenset(life.key for life in named), lives, action)
+
+
+def _requested(action: ActionView, families: Sequence[Family], kinship: Kinship, services: Services) -> frozenset[Key]:
+    """The members of a container or unit that the command asks to stop, and what they started."""
+    meant = meant_by_requests(action, families, services)
+    lives = [life for family in families if family.host == action.host for life in family.members]
+    return _with_descendants([life for life in lives if life.key in meant], lives, kinship)
 
 
 def _of_somebody_else(family: Family, action: ActionView) -> bool:
@@ -232,7 +250,7 @@ def _device_users(action: ActionView, families: Sequence[Family], logged_pids: f
     The server whose log is part of the evidence; else the caller's own; else whoever owns them all. Several
     owners and no other sign: nobody can be named.
     """
-    if not any(step.replay.tool is not None and _by_device(step) for step in action.steps):
+    if not any(step.replay.tool is not None and _by_device(step) and not _is_thinned(step) for step in action.steps):
         return frozenset()
     users = [f for f in families if f.host == action.host and _ever_used_devices(f) and _existed(f, action)]
     owners = {f.user for f in users}
@@ -242,6 +260,14 @@ def _device_users(action: ActionView, families: Sequence[Family], logged_pids: f
         or (users if len(owners) == 1 else [])
     )
     return frozenset(life.key for f in chosen for life in f.members)
+
+
+def _is_thinned(step: StepView) -> bool:
+    """``nvidia-smi … | head -1``: only some of the users are taken, and the line does not tell whose."""
+    fed = step.replay.step.fed_by
+    lists = [one for word in step.replay.step.words for one in word.substitutions] + ([fed] if fed is not None else [])
+    stages = [words[0].text or "" for one in lists for words in one.pipeline[1:] if words and not skips_header(words)]
+    return any(program.rpartition("/")[2] in _THINNERS for program in stages)
 
 
 def _ever_used_devices(family: Family) -> bool:

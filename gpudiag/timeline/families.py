@@ -19,6 +19,10 @@ from gpudiag.timeline.lives import Census, Key, Life
 GENERAL = frozenset({"python", "dataloader"})
 """Engine files of Python's and torch's own machinery: any program's children look like that, so a narrower word beats
 them."""
+UNLIKE = 1.5
+"""Ratio of the memory of two processes above which they are hardly ranks of one server."""
+FAR_APART = 20_000
+"""PIDs between two processes that are hardly started by one server."""
 
 
 class RoleBook(Protocol):
@@ -127,9 +131,19 @@ def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]]) -> None:
     """Two processes with one title in one look are of two servers; who else belongs to which is not known."""
     for key in [key for key in groups if key[1] == "engine"]:
         titles = [(look, life.title) for life in groups[key] for look in life.sightings]
-        if len(set(titles)) < len(titles):
+        if len(set(titles)) < len(titles) or _are_unlike(groups[key]):
             for life in groups.pop(key):
                 groups[(life.host, "alone", life.key)] = [life]
+
+
+def _are_unlike(lives: Sequence[Life]) -> bool:
+    """Ranks of one server are started within seconds of each other and hold about the same; two tenants' seldom do."""
+    newest = [next((s for s in reversed(list(life.sightings.values())) if s.bookings), None) for life in lives]
+    held = [[mib for mib in seen.held().values() if mib] for seen in newest if seen is not None]
+    sizes = [sum(figures) for figures in held if figures]
+    pids = [life.pid for life in lives]
+    apart = max(pids) - min(pids) > FAR_APART
+    return apart or (len(sizes) > 1 and max(sizes) > UNLIKE * min(sizes))
 
 
 def _merge_by_killed_parent(

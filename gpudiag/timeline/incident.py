@@ -23,7 +23,9 @@ from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
 from gpudiag.timeline.order import Look, clock_of, order_looks
+from gpudiag.timeline.own_numbers import note_own_numbers
 from gpudiag.timeline.reported import reported_bookings
+from gpudiag.timeline.requests import Services
 from gpudiag.timeline.samples import Figure, Memory, series_bookings
 from gpudiag.timeline.supervision import successors
 from gpudiag.timeline.trace import Reach, Trace
@@ -295,6 +297,8 @@ class Incident:
         seen = self.seen_now(life)
         if seen is not None and seen.unkilled:
             return False, []
+        if life.key in self.aims.killed_inside:
+            return (True if self._dying(life) else None), []
         return (None, []) if self._dying(life) is not False else (False, [])
 
     def _looked_after(self, life: Life, action: ActionView) -> bool:
@@ -370,6 +374,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         apart,
     )
     note_absent(census, parsed.inquiries)
+    note_own_numbers(census, parsed.actions)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
     traces = _traces(parsed, looks, views, parsed.clocks)
     listed = frozenset(look.id for look in looks if any(is_list(c, look) for c in parsed.coverage))
@@ -391,7 +396,8 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     heirs = _heirs(census, kinship, own_lists, _searched_by_root(parsed))
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
-    aims = find_aims(actions, families, kinship, book, frozenset(log_roles))
+    services = Services(parsed.containers, parsed.units, parsed.coverage, {look.id: look.position for look in looks})
+    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), services)
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(

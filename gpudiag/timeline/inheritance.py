@@ -47,7 +47,7 @@ def inheritances(census: Census, kinship: Kinship, look: Look, *, whole: bool) -
         return []
     possible = [life for life in census.lives if _keeps_devices(life, look, census, kinship)]
     found: list[Inheritance] = []
-    left = _only_users_left(census, kinship, look) if whole else ()
+    left = _only_users_left(census, kinship, look, dead) if whole else ()
     for life in dead:
         if census.present(life, look) is not False:
             found.append(Inheritance(look, life, _next_in_number(left, life), False))
@@ -175,16 +175,18 @@ def _may_descend(heir: Life, dead: Life, census: Census, kinship: Kinship, look:
     return len(owners) <= 1
 
 
-def _only_users_left(census: Census, kinship: Kinship, look: Look) -> tuple[Life, ...]:
+def _only_users_left(census: Census, kinship: Kinship, look: Look, dead: list[Life]) -> tuple[Life, ...]:
     """All who use CUDA and are in no list, where the list names nobody who may be alive.
 
     One with a context of its own would be in the list: what these have open they were forked with, by somebody dead
     who is in it. One user and one program only, so that nobody else's job is among them; a parent that is known to be
-    another than PID 1 speaks against it. A daemon of the machine's that has the devices open shows that it is the host.
+    another than PID 1 speaks against it. A daemon of the machine's that has the devices open shows that it is the host,
+    as does whatever else says that the driver's numbers are the reader's own (``own_numbers``).
     """
     here = [(life, life.sightings[look.id]) for life in census.lives if look.id in life.sightings]
     # In a container the driver's PID is absent and alive, and the holder healthy under another number.
-    if not any(seen.open and is_daemon(life) and life.string("user") == "root" for life, seen in here):
+    of_host = any(seen.open and is_daemon(life) and life.string("user") == "root" for life, seen in here)
+    if not of_host and (census.is_apart(look) or not all(census.has_drivers_number(life) for life in dead)):
         return ()
     if any(seen.bookings and not _is_gone(life, look, census) for life, seen in here):
         return ()

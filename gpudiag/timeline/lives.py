@@ -231,6 +231,8 @@ class Census:
         """Looks whose reader could not see every process: another PID namespace, or hidepid."""
         self._shown = {look_id for life in lives for look_id in life.sightings}
         self._absent: set[tuple[str, Key]] = set()
+        self._own: set[tuple[str, int]] = set()
+        self._hosts: set[str] = set()
         self._missing: set[tuple[str, str, int]] = set()
         """(look, host, PID) that a look was asked for."""
         self._by_pid: dict[tuple[str, int], list[Life]] = defaultdict(list)
@@ -255,6 +257,18 @@ class Census:
     def note_absent(self, look_id: str, life: Life) -> None:
         """The look asked for this process: unless a table of it shows the process, it was not there."""
         self._absent.add((look_id, life.key))
+
+    def note_own(self, host: str, pid: int) -> None:
+        """The number is one of the reader's own PID namespace."""
+        self._own.add((host, pid))
+
+    def note_host(self, host: str) -> None:
+        """The machine answered as a host, no container: its numbers are those of the driver."""
+        self._hosts.add(host)
+
+    def has_drivers_number(self, life: Life) -> bool:
+        """The number under which the driver lists it is the one that it has in the reader's PID namespace."""
+        return (life.host, life.pid) in self._own or life.host in self._hosts
 
     def note_missing(self, look_id: str, host: str, pid: int) -> None:
         """The look asked for this PID: unless a table of it shows one, no process had it."""

@@ -84,8 +84,9 @@ CONTAINER ID   IMAGE     COMMAND   CREATED   STATUS    PORTS     NAMES
     [
         ("tts", ONE_WORKER.format(pid=771), set()),
         ("vllm-tts", ONE_WORKER.format(pid=771) + "900, python3, 500 MiB\n", set()),
+        ("vllm-tts", ONE_WORKER.format(pid=771) + ONE_WORKER.format(pid=772), {771, 772}),
     ],
-    ids=["a name that tells no engine", "somebody else beside it"],
+    ids=["a name that tells no engine", "somebody else beside it", "its workers and nobody else"],
 )
 def test_a_removed_container_means_its_engine_only_where_nobody_else_is(
     tmp_path: Path, name: str, rows: str, pids: set[int]
@@ -318,3 +319,108 @@ def test_a_desktop_that_computes_is_kept_beside_a_server(
     assert planned(found) == named
     kept = {entry.pid: entry.because for entry in found.plan.keep}
     assert ("desktop" in kept.get(1406, "")) == (1406 not in named)
+
+
+OTHER_RUNS = '0a1b2c3d4e5f   vllm/vllm-openai   "vllm"   9 hours ago   Up 9 hours             chat\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)) + OTHER_RUNS,
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)).split("root@box:~# docker ps")[0],
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771)).replace("docker ps", "docker ps -f name=tts"),
+        RM.format(name="vllm-tts", rows=ONE_WORKER.format(pid=771))
+        + "root@box:~# ps -eo pid,ppid,stat,args | grep vllm | grep -v grep\n"
+        + "    760       1 Ssl  python3 -m vllm.entrypoints.openai.api_server --model m\n",
+    ],
+    ids=["another container runs", "no list of containers", "a list of some", "a server of that engine is there"],
+)
+def test_a_removed_container_names_nobody_who_may_be_of_something_else(tmp_path: Path, text: str) -> None:
+    """Only where no container runs any more, and every user of a GPU is a worker of that engine without a server."""
+    assert planned(report(tmp_path, text)) == set()
+
+
+CGROUP = """root@box:~# docker ps
+CONTAINER ID   IMAGE              COMMAND   CREATED       STATUS       PORTS     NAMES
+3f1c9a5be210   vllm/vllm-openai   "vllm"    9 hours ago   Up 9 hours             chat
+root@box:~# docker {verb} chat
+chat
+root@box:~# ps -o pid,ppid,stat,cgroup:120,args -p 771
+    PID    PPID STAT CGROUP                                     COMMAND
+    771     700 Sl   0::/system.slice/docker-3f1c9a5be210aaaaaaaa.scope VLLM::Worker
+root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
+771, VLLM::Worker, 11362 MiB
+"""
+
+
+def test_who_is_of_a_killed_container_has_its_sigkill(tmp_path: Path) -> None:
+    """It is leaving or stuck; another kill changes nothing."""
+    assert planned(report(tmp_path, CGROUP.format(verb="kill"))) == set()
+
+
+FORKS = "$ sudo fuser -v /dev/nvidia*\n" + FUSER.format(one="user", two="user", more="")
+
+
+@pytest.mark.parametrize(
+    ("command", "pids"),
+    [
+        ("user@box:~$ kill 4698\n", {4763, 4764}),
+        ("user@box:~$ kill 4698\n[1]+  Terminated              python train.py\n", {4763, 4764}),
+        ("user@box:~$ scancel 40217\n", {4763, 4764}),
+        ("user@box:~$ kill 4698\nbash: kill: (4698) - No such process\n", set()),
+        ("user@box:~$ kill 4600\n", set()),
+        ("user@box:~$ scancel 40217\nbash: scancel: command not found\n", set()),
+        ("user@box:~$ kill -0 4698\n", set()),
+        ("", set()),
+    ],
+    ids=[
+        "kill found the number",
+        "and the shell says that its job ended",
+        "the batch system's own machine",
+        "kill did not find it",
+        "another number",
+        "no batch system here",
+        "a question is no proof of whose it is",
+        "nothing tells",
+    ],
+)
+def test_forks_are_named_where_the_drivers_number_is_the_readers_own(
+    tmp_path: Path, command: str, pids: set[int]
+) -> None:
+    """Else the number may be that of a healthy process in this container."""
+    after = (DEAD + FORKS).replace("$ ", "user@box:~$ ")
+    assert planned(report(tmp_path, command + after)) == pids
+
+
+QUERY = "root@box:~# nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+TWO_JOBS = "4100, python3, 9000 MiB\n5200, python3, 9000 MiB\n"
+TAKEN = "root@box:~# kill $(nvidia-smi --query-compute-apps=pid --format=csv{how})\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "pids"),
+    [
+        (",noheader", {5200}),
+        (" | tail -n +2", {5200}),
+        (",noheader | head -1", set()),
+        (",noheader | tail -n 1", set()),
+        (",noheader | shuf", set()),
+    ],
+    ids=["all of them", "without the heading", "the first", "the last", "any"],
+)
+def test_a_list_that_was_thinned_was_not_meant_for_everybody(tmp_path: Path, how: str, pids: set[int]) -> None:
+    """Whoever was left out may have been left out on purpose."""
+    text = QUERY + TWO_JOBS + TAKEN.format(how=how) + QUERY + TWO_JOBS.split("\n", 1)[1]
+    assert planned(report(tmp_path, text)) == pids
+
+
+@pytest.mark.parametrize(
+    ("second", "mib", "pids"),
+    [(4104, 9000, {4100, 4104}), (4104, 21000, set()), (95200, 9000, set())],
+    ids=["alike", "of another size", "started much later"],
+)
+def test_ranks_of_two_tenants_are_not_one_server(tmp_path: Path, second: int, mib: int, pids: set[int]) -> None:
+    """TP0 of one and TP1 of another: their titles are those of one server."""
+    rows = f"4100, VLLM::Worker_TP0, 9000 MiB\n{second}, VLLM::Worker_TP1, {mib} MiB\n"
+    assert planned(report(tmp_path, "root@box:~# pkill -9 -f vllm.entrypoints\n" + QUERY + rows)) == pids

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gpudiag.model import Citation
 from gpudiag.timeline.custody import Custody, custody_of, ended_client, is_told
 from gpudiag.timeline.incident import Incident
@@ -10,8 +12,11 @@ from gpudiag.timeline.lives import Life
 POOLS = frozenset({"ray", "notebook", "sidecar"})
 
 
-def custody_columns(incident: Incident, life: Life, found: Custody | None) -> dict[str, object]:
-    """Columns of one process."""
+def custody_columns(
+    incident: Incident, life: Life, found: Custody | None, servers: Mapping[str, Sequence[Life]]
+) -> dict[str, object]:
+    """Columns of one process. ``servers``: ``mps_servers`` of the incident."""
+    mps = servers.get(life.host, ())
     pooled = found is not None and found.kind in POOLS
     told = found is not None or is_told(incident, life)
     client = ended_client(incident, found) if found is not None else None
@@ -23,8 +28,8 @@ def custody_columns(incident: Incident, life: Life, found: Custody | None) -> di
         "keeper_alive": found.runs if found is not None else None,
         "client_ended": client is not None if found is not None and incident.actions else None,
         "client_pid": client.pid if client is not None else None,
-        "mps_client": is_mps_client(incident, life),
-        "mps_server_pid": mps_server(incident, life.host),
+        "mps_client": _is_mps_client(incident, life, mps),
+        "mps_server_pid": mps[0].pid if len(mps) == 1 else None,
     }
 
 
@@ -38,7 +43,16 @@ def keeper_of(incident: Incident, life: Life) -> Custody | None:
     return custody_of(incident, life) if incident.alive(life) is not False else None
 
 
-def is_mps_client(incident: Incident, life: Life) -> bool | None:
+def mps_servers(incident: Incident) -> dict[str, list[Life]]:
+    """The living servers of the multi-process service, by host."""
+    found: dict[str, list[Life]] = {}
+    for life in incident.census.lives:
+        if _is_mps_server(life) and incident.alive(life) is True:
+            found.setdefault(life.host, []).append(life)
+    return found
+
+
+def _is_mps_client(incident: Incident, life: Life, servers: Sequence[Life]) -> bool | None:
     """The driver lists it as a client of the multi-process service (``M+C``); lists that print no type do not tell."""
     look = incident.newest(life.host)
     seen = life.sightings.get(look.id) if look is not None else None
@@ -46,18 +60,7 @@ def is_mps_client(incident: Incident, life: Life) -> bool | None:
     if "mps" in kinds:
         return True
     # A list that prints no type calls a client compute as well, which matters only where there is such a service.
-    return False if "compute" in kinds and not _mps_servers(incident, life.host) else None
-
-
-def mps_server(incident: Incident, host: str) -> int | None:
-    """PID of the one MPS server that lives on a host."""
-    living = _mps_servers(incident, host)
-    return living[0].pid if len(living) == 1 else None
-
-
-def _mps_servers(incident: Incident, host: str) -> list[Life]:
-    own = [life for life in incident.census.lives if life.host == host and _is_mps_server(life)]
-    return [life for life in own if incident.alive(life) is True]
+    return False if "compute" in kinds and not servers else None
 
 
 def _is_mps_server(life: Life) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from gpudiag.model import Citation
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
-from gpudiag.timeline.facts.custody import custody_citations, custody_columns, keeper_of
+from gpudiag.timeline.facts.custody import custody_citations, custody_columns, keeper_of, mps_servers
 from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
 from gpudiag.timeline.facts.hidden import hidden_columns, probe_citations
 from gpudiag.timeline.facts.importer import client_citations, importer_columns
 from gpudiag.timeline.facts.kernel import killed_by_kernel
 from gpudiag.timeline.facts.peers import Peers
 from gpudiag.timeline.facts.rows import Row, about
-from gpudiag.timeline.facts.startup import startup_columns
+from gpudiag.timeline.facts.startup import StartUps
 from gpudiag.timeline.facts.unlisted import is_unlisted_orphan
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
@@ -30,13 +30,18 @@ from gpudiag.timeline.supervision import predecessor, supervision_of
 
 def holder_rows(incident: Incident) -> Iterator[Row]:
     """Rows for every process of a family that the newest look shows, or on which it still books memory."""
-    signs, peers = HostSigns(incident), Peers(incident)
+    signs, peers, starts = HostSigns(incident), Peers(incident), StartUps(incident)
+    mps = mps_servers(incident)
     for family in incident.families:
         for life in family.members:
             shown = incident.present(life) is True or incident.seen_now(life) is not None
             told = shown or incident.booked_now(life) or incident.gave_back(life) is not None
             if told or incident.newest(life.host) is None:
-                yield _row(incident, family, life, signs) | peers.columns(family, life)
+                yield (
+                    _row(incident, family, life, signs, mps)
+                    | peers.columns(family, life)
+                    | starts.columns(family, life)
+                )
     yield from ended_by_log(incident)
     for host in incident.hosts():
         if incident.last_action(host) is not None and _nobody_listed(incident, host):
@@ -53,7 +58,9 @@ def _nobody_listed(incident: Incident, host: str) -> bool:
     return in_use and not any(family.host == host for family in incident.families)
 
 
-def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> dict[str, object]:
+def _row(
+    incident: Incident, family: Family, life: Life, signs: HostSigns, mps: Mapping[str, Sequence[Life]]
+) -> dict[str, object]:
     seen = incident.seen_now(life)
     delivered, proof = incident.kill_delivered(life)
     if not delivered and (killed := killed_by_kernel(incident, life)):
@@ -116,9 +123,8 @@ def _row(incident: Incident, family: Family, life: Life, signs: HostSigns) -> di
         **importer_columns(incident, family, life),
         **broken_columns(incident, life),
         **hidden_columns(incident, life),
-        **custody_columns(incident, life, keeper),
+        **custody_columns(incident, life, keeper, mps),
         "unlisted_orphan": is_unlisted_orphan(incident, family, life),
-        **startup_columns(incident, family, life),
         "cites": incident.citations.add_all(
             [
                 *_proof(life, proof),

@@ -18,11 +18,13 @@ class Peers:
     def __init__(self, incident: Incident) -> None:
         self._incident = incident
         self._expected: dict[Key, Expected] | None = None
-        self._hit = [life for life in incident.census.lives if incident.was_picked(life)]
+        picked = [life for life in incident.census.lives if incident.was_picked(life)]
+        self._picked = frozenset(life.key for life in picked)
+        self._ranks = [life for life in picked if _ever_booked(life)]
 
     def columns(self, family: Family, life: Life) -> dict[str, object]:
         """Columns of one process; about a rank that was hit itself there is nothing to tell."""
-        ended = [] if life in self._hit or family.role(life) not in _RANKS else self._ended_beside(family, life)
+        ended = [] if life.key in self._picked or family.role(life) not in _RANKS else self._ended_beside(family, life)
         gone = [rank for rank in ended if self._incident.alive(rank) is False]
         doubt = any(self._incident.alive(rank) is None for rank in ended)
         return {
@@ -33,13 +35,12 @@ class Peers:
         }
 
     def _ended_beside(self, family: Family, life: Life) -> list[Life]:
-        return [other for other in self._hit if other is not life and self._is_beside(family, life, other)]
+        ranks = self._ranks if _ever_booked(life) else []
+        return [other for other in ranks if self._is_beside(family, life, other)]
 
     def _is_beside(self, family: Family, life: Life, other: Life) -> bool:
         """A program that is no shell started both, and both held memory; or both are workers of one server."""
-        if other.host != life.host or not _ever_booked(other) or not _ever_booked(life):
-            return False
-        if other.string("user") != life.string("user"):
+        if other.host != life.host or other.string("user") != life.string("user"):
             return False
         parent = self._incident.kinship.parent(life)
         if parent is not None and self._incident.kinship.parent(other) is parent:

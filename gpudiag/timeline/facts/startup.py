@@ -12,36 +12,54 @@ _UNTITLED = "it still ran under the command line with which Python starts any ch
 _UNFINISHED = "the log shows the model being loaded, and no complete start before the command"
 
 
-def startup_columns(incident: Incident, family: Family, life: Life) -> dict[str, object]:
-    """Columns of one process; null where neither a log nor a change of its command line tells."""
-    action = first_action_on(incident, family)
-    if action is None:
-        return {"starting_then": None, "starting_how": None, "starting_shown": None}
-    if _had_no_title(incident, family, life, action):
-        return {"starting_then": True, "starting_how": _UNTITLED, "starting_shown": True}
-    loading, dated = _was_loading(incident, family, action)
-    return {
-        "starting_then": loading,
-        "starting_how": _UNFINISHED if loading else None,
-        "starting_shown": dated if loading else None,
-    }
+class StartUps:
+    """What is known of the start of each family's server, computed once."""
+
+    def __init__(self, incident: Incident) -> None:
+        self._incident = incident
+        self._actions: dict[str, ActionView | None] = {}
+        self._loading: dict[str, tuple[bool | None, bool]] = {}
+        self._titled: dict[str, bool] = {}
+
+    def columns(self, family: Family, life: Life) -> dict[str, object]:
+        """Columns of one process; null where neither a log nor a change of its command line tells."""
+        if family.id not in self._actions:
+            self._actions[family.id] = _first_action_on(self._incident, family)
+        action = self._actions[family.id]
+        if action is None:
+            return {"starting_then": None, "starting_how": None, "starting_shown": None}
+        if self._had_no_title(family, life, action):
+            return {"starting_then": True, "starting_how": _UNTITLED, "starting_shown": True}
+        if family.id not in self._loading:
+            self._loading[family.id] = _was_loading(self._incident, family, action)
+        loading, dated = self._loading[family.id]
+        return {
+            "starting_then": loading,
+            "starting_how": _UNFINISHED if loading else None,
+            "starting_shown": dated if loading else None,
+        }
+
+    def _had_no_title(self, family: Family, life: Life, action: ActionView) -> bool:
+        """The last look before the command shows it as a plain spawned child, in a server that titles its processes."""
+        before = [
+            seen for seen in life.sightings.values() if seen.look.position < action.slot and seen.first("cmdline")
+        ]
+        line = before[-1].first("cmdline") if before else None
+        book = self._incident.book
+        if not isinstance(line, str) or book.role_of(None, line) not in {(name, "worker") for name in GENERAL}:
+            return False
+        if family.id not in self._titled:
+            titles = (book.role_of(member.comm, member.cmdline) for member in family.members)
+            own = {(family.engine, role) for role in ("engine", "worker")}
+            self._titled[family.id] = any(title in own for title in titles)
+        return self._titled[family.id]
 
 
-def first_action_on(incident: Incident, family: Family) -> ActionView | None:
+def _first_action_on(incident: Incident, family: Family) -> ActionView | None:
     """The first command that was aimed at some of the family."""
     members = {life.key for life in family.members}
     own = (action for action in incident.actions if action.host == family.host)
     return next((a for a in own if any(members & incident.aims.by_step.get(s.id, frozenset()) for s in a.steps)), None)
-
-
-def _had_no_title(incident: Incident, family: Family, life: Life, action: ActionView) -> bool:
-    """The last look before the command shows it as a plain spawned child, in a server that titles its processes."""
-    before = [seen for seen in life.sightings.values() if seen.look.position < action.slot and seen.first("cmdline")]
-    line = before[-1].first("cmdline") if before else None
-    if not isinstance(line, str) or incident.book.role_of(None, line) not in {(name, "worker") for name in GENERAL}:
-        return False
-    titles = (incident.book.role_of(member.comm, member.cmdline) for member in family.members)
-    return any(title is not None and title[0] == family.engine and title[1] in ("engine", "worker") for title in titles)
 
 
 def _was_loading(incident: Incident, family: Family, action: ActionView) -> tuple[bool | None, bool]:
