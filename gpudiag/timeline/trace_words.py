@@ -86,7 +86,8 @@ class _Words:
 
     def _sender(self, event: TraceEvent) -> str:
         above = self._trace.line_above(event.pid)[:_ANCESTORS]
-        line = "".join(f", started by {self._trace.name(pid) or 'process'} {pid}" for pid in above)
+        named = [f"{self._trace.name(pid) or 'process'} {pid}" for pid in above]
+        line = f", started by {', and that by '.join(named)}" if named else ""
         return f"{event.comm} ({event.pid}{line}){self._for(event.pid)}"
 
     def _for(self, pid: int) -> str:
