@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from gpudiag.model import Citation, TraceEvent
+from gpudiag.parse.trace import UNKNOWN_COMM
 from gpudiag.timeline.order import SECOND, Clock
 
 _SIGCHLD = 17
@@ -116,7 +117,7 @@ class Trace:
         for event in self._events:
             if event.kind == "exec" and event.filename:
                 names[event.pid] = PurePosixPath(event.filename).name
-            elif event.comm and event.comm != "<...>":
+            elif event.comm and event.comm != UNKNOWN_COMM:
                 names.setdefault(event.pid, event.comm)
         return names
 

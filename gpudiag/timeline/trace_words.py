@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.model import TraceEvent
+from gpudiag.parse.trace import UNKNOWN_COMM
 from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.facts.reach import signal_name
 from gpudiag.timeline.lives import Census
@@ -53,8 +54,13 @@ def told(
                 yield Told(event, "signal", target, words.signal(event))
         elif event.kind == "exec" and ours:
             yield Told(event, "exec", event.pid, words.became(event))
-        elif event.kind == "exit" and _is_end(event, observers) and census.named(host, event.pid):
+        elif event.kind == "exit" and _is_end(event, observers) and _is_program(census, host, event.pid):
             yield Told(event, "exit", event.pid, words.ended(event))
+
+
+def _is_program(census: Census, host: str, pid: int) -> bool:
+    """It is recorded, and not a thread of the kernel's own, such as the driver starts for every context."""
+    return any(life.latest("kernel_thread") is not True for life in census.named(host, pid))
 
 
 def _is_end(event: TraceEvent, observers: frozenset[int]) -> bool:
@@ -77,7 +83,7 @@ class _Words:
         return f"{event.pid}{self._for(event.pid)} became {event.filename or 'a program that was over at once'}"
 
     def ended(self, event: TraceEvent) -> str:
-        who = f"{event.comm or 'process'} ({event.pid})"
+        who = f"{self._name(event)} ({event.pid})"
         if event.status is None:
             return f"{who} {'was gone' if event.origin == 'polled' else 'ended'}"
         if os.WIFSIGNALED(event.status):
@@ -88,7 +94,12 @@ class _Words:
         above = self._trace.line_above(event.pid)[:_ANCESTORS]
         named = [f"{self._trace.name(pid) or 'process'} {pid}" for pid in above]
         line = f", started by {', and that by '.join(named)}" if named else ""
-        return f"{event.comm} ({event.pid}{line}){self._for(event.pid)}"
+        return f"{self._name(event)} ({event.pid}{line}){self._for(event.pid)}"
+
+    def _name(self, event: TraceEvent) -> str:
+        if event.comm and event.comm != UNKNOWN_COMM:
+            return event.comm
+        return self._trace.name(event.pid) or "process"
 
     def _for(self, pid: int) -> str:
         return f" for {self._owner[pid]}" if pid in self._owner else ""
