@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.model import TraceEvent
-from gpudiag.parse.trace import UNKNOWN_COMM
 from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.facts.reach import signal_name
 from gpudiag.timeline.lives import Census
@@ -92,14 +91,12 @@ class _Words:
 
     def _sender(self, event: TraceEvent) -> str:
         above = self._trace.line_above(event.pid)[:_ANCESTORS]
-        named = [f"{self._trace.name(pid) or 'process'} {pid}" for pid in above]
+        named = [f"{self._trace.name(pid, event.clock_s) or 'process'} {pid}" for pid in above]
         line = f", started by {', and that by '.join(named)}" if named else ""
         return f"{self._name(event)} ({event.pid}{line}){self._for(event.pid)}"
 
     def _name(self, event: TraceEvent) -> str:
-        if event.comm and event.comm != UNKNOWN_COMM:
-            return event.comm
-        return self._trace.name(event.pid) or "process"
+        return self._trace.name(event.pid, event.clock_s) or "process"
 
     def _for(self, pid: int) -> str:
         return f" for {self._owner[pid]}" if pid in self._owner else ""
