@@ -119,15 +119,15 @@ class Command:
         """It has ended. Where it was stopped on the user's terminal, this waits until it goes on."""
         if self._process.poll() is not None:
             return True
-        if self._stopped():
+        if self._was_stopped():
             self._foreground.suspend(self._process.pid)
         return False
 
-    def _stopped(self) -> bool:
+    def _was_stopped(self) -> bool:
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
-        except ChildProcessError:
-            return False  # It has ended since it was asked: the kernel has no stopped child then.
+        except ChildProcessError:  # It has ended just now; a zombie cannot be waited for as one that was stopped.
+            return False
 
     def send(self, number: int) -> None:
         """Pass a signal on."""

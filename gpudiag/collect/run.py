@@ -140,7 +140,7 @@ def _course(wish: Wish, machine: Machine, runner: Runner, signals: _Signals, beg
         _look(wish.options, AFTER, machine, runner, first)
     finally:
         _end(recordings, runner)
-    runner.start(tracing.clock_source())
+    runner.start(tracing.clock_source(os.getpid(), left=trace.outcome != "ok"))
     for source in extras.sources(Context(machine, logs=wish.options.logs)):
         if source.member != _KILLS:
             runner.start(source)

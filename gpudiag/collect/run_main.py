@@ -18,6 +18,7 @@ from gpudiag.collect.options import default_name, writable
 from gpudiag.collect.process_events import NETLINK, POLLING
 from gpudiag.collect.recording import Options
 from gpudiag.collect.run import TRACE, Ran, Record, Wish, run
+from gpudiag.collect.script_text import simple_commands
 from gpudiag.collect.secrets import RowSecrets
 from gpudiag.collect.telling import Progress, say, without_root
 from gpudiag.redact.redactor import Redactor
@@ -27,6 +28,8 @@ EXIT_NOT_RUN = 125
 EXIT_INTERRUPTED = 130
 _STAYED = (10, 12)
 """Exit codes of ``explain`` that ``--verify`` passes on."""
+_AWAY = ("ssh", "kubectl", "pdsh", "srun")
+"""What they are told happens elsewhere."""
 _EPILOG = """\
 COMMAND in one word is a line for your shell, as with ssh; in several it is a program with its arguments. Exit code: the
 command's own (128 and the number of the signal that ended it); with --verify 10 if memory is still held, 12 if it is
@@ -56,6 +59,11 @@ def _run(asked: _Chosen, machine: Machine) -> int:
         say(
             f"gpudiag: {name} (PID {pid}) above this recorder carries the command's text: a pattern that matches the "
             f"text hits it, and it may take this session along; the bundle is {path} (or {path}{PARTIAL})"
+        )
+    if any(Path(command[0]).name in _AWAY for command in simple_commands(line.text, line.words)):
+        say(
+            "gpudiag: the command hands work to another machine, and it is this one that is looked at: "
+            "`gpudiag run` there sees whom the work hits"
         )
     try:
         ran = run(asked.wish, machine, RowSecrets if asked.redact else None, Progress(), _before)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _SHELLS = ("bash", "dash", "sh", "zsh", "ksh")
-_READERS = (*_SHELLS, "source", ".")
+_READERS = (*_SHELLS, "source")
 _IN_FRONT = ("sudo", "nohup", "env", "time", "exec", "command", "setsid")
 """They run what stands behind them; with options of their own the script is not looked for."""
 _MOVERS = ("cd", "pushd")
@@ -20,12 +20,24 @@ def script_text(text: str, words: Sequence[str]) -> str | None:
     """Of a line for a shell, or of a program with its arguments. ``None``: it runs no script, several, or one that
     cannot be read as a whole.
     """
-    commands = list(_commands(text)) if text else [list(words)]
+    commands = simple_commands(text, words)
     # Where a line changes the folder before, its names mean other files than they do here.
-    if any(command[0] in _MOVERS for command in commands if command):
+    if any(command[0] in _MOVERS for command in commands):
         return None
     found = [path for command in commands if (path := _script(command)) is not None]
     return _read(found[0]) if len(found) == 1 else None
+
+
+def simple_commands(text: str, words: Sequence[str]) -> list[list[str]]:
+    """Each with what it runs as its first word: assignments and programs that only run another one are left out."""
+    found = list(_commands(text)) if text else [list(words)]
+    return [command for command in map(_behind, found) if command]
+
+
+def _behind(command: list[str]) -> list[str]:
+    while command and (command[0] in _IN_FRONT or ("=" in command[0] and command[0].split("=")[0].isidentifier())):
+        command = command[1:]
+    return command
 
 
 def _commands(text: str) -> Iterator[list[str]]:
@@ -46,11 +58,7 @@ def _commands(text: str) -> Iterator[list[str]]:
 
 
 def _script(command: list[str]) -> Path | None:
-    while command and (command[0] in _IN_FRONT or ("=" in command[0] and command[0].split("=")[0].isidentifier())):
-        command = command[1:]
-    if not command:
-        return None
-    if Path(command[0]).name in _READERS or command[0] in _READERS:
+    if command[0] == "." or Path(command[0]).name in _READERS:
         rest = command[1:]
         if any("c" in word for word in rest[:2] if word.startswith("-") and not word.startswith("--")):
             return None

@@ -60,11 +60,16 @@ def trace_source(owner: int) -> Source:
     )
 
 
-def clock_source() -> Source:
-    """The trace's clock and the wall clock at one instant."""
+def clock_source(owner: int, *, left: bool) -> Source:
+    """The trace's clock and the wall clock at one instant. ``left``: the trace's child has not ended well and may have
+    left its instance, which goes on recording.
+    """
 
     def write(out: Out) -> None:
         out.line(json.dumps({"boot": time.clock_gettime(time.CLOCK_BOOTTIME), "wall": time.time()}))
+        if left and own_pid_namespace() == INITIAL_PID_NAMESPACE:
+            with contextlib.suppress(Ended):
+                _remove(_folder(_tracefs(ROOTS), owner))
 
     return Source("trace clock", "trace-clock.json", 2, produce=write)
 
@@ -94,7 +99,7 @@ class _Instance:
     """A trace instance: buffers and switches that nobody else uses."""
 
     def __init__(self, root: Path, owner: int) -> None:
-        self.folder = root / "instances" / f"gpudiag-{owner}-{_start_ticks(owner) or 0}"
+        self.folder = _folder(root, owner)
         self.folder.mkdir()
 
     def begin(self) -> None:
@@ -134,6 +139,10 @@ class _Instance:
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="ascii")
+
+
+def _folder(root: Path, owner: int) -> Path:
+    return root / "instances" / f"gpudiag-{owner}-{_start_ticks(owner) or 0}"
 
 
 def remove_orphans(root: Path) -> None:

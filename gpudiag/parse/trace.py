@@ -9,6 +9,7 @@ from gpudiag.model import TraceEvent
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import Segment
 
+UNKNOWN_COMM = "<...>"
 LINE = re.compile(
     r"\s*(?P<comm>\S.{0,30}?|<\.\.\.>)-(?P<pid>\d{1,10})\s+(?:\(\s*[\d-]+\)\s+)?\[\d+\]\s+(?:\S{3,8}\s+)?"
     r"(?P<clock>\d{1,12}\.\d{1,9}): (?P<event>\w+): (?P<rest>.*)\Z"
@@ -20,10 +21,10 @@ _FIELDS = {
     ),
     "signal_deliver": re.compile(r"sig=(?P<signal>\d{1,3}) "),
     "sched_process_fork": re.compile(
-        r"comm=.* pid=\d+ child_comm=(?P<target_comm>.*?)\s+child_pid=(?P<target_pid>\d{1,10})"
+        r"comm=(?P<comm>.*) pid=\d+ child_comm=(?P<target_comm>.*?)\s+child_pid=(?P<target_pid>\d{1,10})"
     ),
     "sched_process_exec": re.compile(r"filename=(?P<filename>.*) pid=\d+ old_pid=\d+"),
-    "sched_process_exit": re.compile(r"comm=.* pid=\d+ prio=-?\d+(?: group_dead=(?P<group_dead>\w+))?"),
+    "sched_process_exit": re.compile(r"comm=(?P<comm>.*) pid=\d+ prio=-?\d+(?: group_dead=(?P<group_dead>\w+))?"),
 }
 _KINDS = {
     "signal_generate": "signal_generate",
@@ -68,7 +69,7 @@ def _event(segment: Segment, offset: int, line: str) -> TraceEvent | None:
         kind=_KINDS[match["event"]],
         clock_s=float(match["clock"]),
         pid=int(match["pid"]),
-        comm=match["comm"].strip(),
+        comm=_comm(match["comm"].strip(), values.get("comm")),
         cited=segment.cite(offset),
         signal=_integer(values.get("signal")),
         target_pid=_integer(values.get("target_pid")),
@@ -77,6 +78,11 @@ def _event(segment: Segment, offset: int, line: str) -> TraceEvent | None:
         filename=values.get("filename"),
         group_dead=_flag(values.get("group_dead")),
     )
+
+
+def _comm(shown: str, told: str | None) -> str:
+    """The name in front of the line, which the kernel does not always know; some events tell it themselves."""
+    return told.strip() if shown == UNKNOWN_COMM and told else shown
 
 
 def _integer(text: str | None) -> int | None:

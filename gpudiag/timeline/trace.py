@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from gpudiag.model import Citation, TraceEvent
+from gpudiag.parse.trace import UNKNOWN_COMM
 from gpudiag.timeline.order import SECOND, Clock
 
 _SIGCHLD = 17
@@ -101,9 +102,10 @@ class Trace:
             line.append(pid)
         return tuple(line)
 
-    def name(self, pid: int) -> str | None:
-        """What it was last seen to run."""
-        return self._names.get(pid)
+    def name(self, pid: int, clock_s: float) -> str | None:
+        """What it ran then, by its programs and its birth. What stands in front of a line may be its name of later."""
+        known = next((name for since, name in reversed(self._names.get(pid, [])) if since <= clock_s), None)
+        return known or self._shown.get(pid)
 
     @cached_property
     def _forks(self) -> dict[int, TraceEvent]:
@@ -111,14 +113,21 @@ class Trace:
         return {e.target_pid: e for e in self._events if e.kind == "fork" and e.target_pid is not None}
 
     @cached_property
-    def _names(self) -> dict[int, str]:
-        names: dict[int, str] = {}
+    def _names(self) -> dict[int, list[tuple[float, str]]]:
+        """By PID, since when."""
+        names: dict[int, list[tuple[float, str]]] = {}
         for event in self._events:
             if event.kind == "exec" and event.filename:
-                names[event.pid] = PurePosixPath(event.filename).name
-            elif event.comm and event.comm != "<...>":
-                names.setdefault(event.pid, event.comm)
+                names.setdefault(event.pid, []).append((event.clock_s, PurePosixPath(event.filename).name))
+            elif event.kind == "fork" and event.target_pid is not None and (event.target_comm or event.comm):
+                names.setdefault(event.target_pid, []).append((event.clock_s, event.target_comm or event.comm))
         return names
+
+    @cached_property
+    def _shown(self) -> dict[int, str]:
+        """By PID what stands in front of its first line."""
+        named = (event for event in reversed(self._events) if event.comm not in ("", UNKNOWN_COMM))
+        return {event.pid: event.comm for event in named}
 
     def runs_of(
         self, tool: str, events: Sequence[TraceEvent], within: frozenset[int] | None = None

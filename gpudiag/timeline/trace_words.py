@@ -53,8 +53,13 @@ def told(
                 yield Told(event, "signal", target, words.signal(event))
         elif event.kind == "exec" and ours:
             yield Told(event, "exec", event.pid, words.became(event))
-        elif event.kind == "exit" and _is_end(event, observers) and census.named(host, event.pid):
+        elif event.kind == "exit" and _is_end(event, observers) and _is_program(census, host, event.pid):
             yield Told(event, "exit", event.pid, words.ended(event))
+
+
+def _is_program(census: Census, host: str, pid: int) -> bool:
+    """It is recorded, and not a thread of the kernel's own, such as the driver starts for every context."""
+    return any(life.latest("kernel_thread") is not True for life in census.named(host, pid))
 
 
 def _is_end(event: TraceEvent, observers: frozenset[int]) -> bool:
@@ -77,7 +82,7 @@ class _Words:
         return f"{event.pid}{self._for(event.pid)} became {event.filename or 'a program that was over at once'}"
 
     def ended(self, event: TraceEvent) -> str:
-        who = f"{event.comm or 'process'} ({event.pid})"
+        who = f"{self._name(event)} ({event.pid})"
         if event.status is None:
             return f"{who} {'was gone' if event.origin == 'polled' else 'ended'}"
         if os.WIFSIGNALED(event.status):
@@ -86,8 +91,12 @@ class _Words:
 
     def _sender(self, event: TraceEvent) -> str:
         above = self._trace.line_above(event.pid)[:_ANCESTORS]
-        line = "".join(f", started by {self._trace.name(pid) or 'process'} {pid}" for pid in above)
-        return f"{event.comm} ({event.pid}{line}){self._for(event.pid)}"
+        named = [f"{self._trace.name(pid, event.clock_s) or 'process'} {pid}" for pid in above]
+        line = f", started by {', and that by '.join(named)}" if named else ""
+        return f"{self._name(event)} ({event.pid}{line}){self._for(event.pid)}"
+
+    def _name(self, event: TraceEvent) -> str:
+        return self._trace.name(event.pid, event.clock_s) or "process"
 
     def _for(self, pid: int) -> str:
         return f" for {self._owner[pid]}" if pid in self._owner else ""

@@ -67,12 +67,8 @@ TRUTH = {
     "run-script": truth("memory_held", ("GPD101", "GPD201"), *range(557, 560)),
     # kill -9 $(nvidia-smi …) of both workers: the engine and the server live and hold nothing.
     "run-list": truth("released", ("GPD605",)),
-    # The same with TERM, which the workers ignore.
-    "run-term": truth("memory_held", ("GPD107",), 753, 754, optional=(748, 752)),
     # The whole family with 16 GiB pinned; the run waited until it was gone.
     "run-pinned": truth("released", ("GPD605",)),
-    # fuser -k by nobody, who may not see the descriptors of root's server.
-    "run-asuser": truth("memory_held", ("GPD109",), 1222, 1223, optional=(1217, 1221)),
     # 451 forked 460 after CUDA was up, then 451 was killed.
     "run-forked": truth("memory_held", ("GPD202",), 460),
     # The loop 546 started 592 in place of the killed 548.

@@ -485,3 +485,91 @@ def test_the_collector_alone_runs_commands(tmp_path: Path) -> None:
     assert done.returncode == 5, done.stderr
     assert "only the collector is installed" in done.stderr
     assert kill_record(tmp_path)["rc"] == 5
+
+
+def test_work_for_another_machine_is_not_seen_here(tmp_path: Path) -> None:
+    done = run(tmp_path, "ssh -o BatchMode=yes -p 1 127.0.0.1 true")
+    assert "it is this one that is looked at" in done.stderr
+    assert done.returncode == 255
+
+
+@needs_trace
+def test_an_instance_whose_child_was_killed_goes_with_the_recorder(tmp_path: Path) -> None:
+    done = run(tmp_path, "for pid in $(pgrep -P $PPID); do [ $pid = $$ ] || /bin/kill -9 $pid; done; sleep 0.2")
+    assert done.returncode == 0
+    contents = read_contents(tmp_path / "x.tgz")
+    instance = texts(contents)["trace.txt"].split("instance ", 1)[1].partition(",")[0]
+    assert instance not in instances()
+
+
+def scene(folder: Path) -> dict[str, str]:
+    """The environment in which a GPU holds what the processes in the file ``scene`` hold, as long as they live."""
+    return {**compiled(folder), "NVML_SCENE": str(folder / "scene")}
+
+
+SERVER = """\
+bash -c 'exec -a "python -m vllm.entrypoints.openai.api_server" bash serve' &
+/bin/true
+while [ "$(pgrep -c VLLM)" != 2 ]; do sleep 0.05; done
+for pid in $(pgrep VLLM); do echo $pid 8960; done > scene
+"""
+SERVE = "for rank in 0 1; do cp /bin/sleep VLLM::Worker_TP$rank; ./VLLM::Worker_TP$rank 60 & done; wait; true\n"
+
+
+@needs_namespace
+def test_the_whole_story_of_a_clean_up_that_failed(tmp_path: Path) -> None:
+    """What stays, whom each step hit and missed, whom to kill; and `verify` before and after that is done."""
+    (tmp_path / "serve").write_text(SERVE)
+    gpudiag = f"{sys.executable} -m gpudiag"
+    (tmp_path / "story").write_text(
+        "/bin/true\n"
+        + SERVER
+        + f"{gpudiag} run -o x.tgz --verify -- 'pkill -9 -f \"vllm.entrypoints\"; sleep 3; fuser -k /dev/null'\n"
+        + f"echo run=$?; {gpudiag} verify x.tgz; echo verify=$?; cat scene\n"
+        + f"kill -9 $(cut -d' ' -f1 scene); {gpudiag} verify x.tgz --wait 5; echo verify=$?\n"
+    )
+    done = subprocess.run(
+        [*NAMESPACE, "bash", "story"],
+        cwd=tmp_path,
+        env={**environment(), **scene(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert [row for row in done.stdout.splitlines() if "=" in row] == ["run=10", "verify=10", "verify=0"], done.stderr
+    workers = [int(row.split()[0]) for row in (tmp_path / "scene").read_text().splitlines()]
+    assert "MEMORY IS STILL HELD" in done.stderr
+    assert "fuser never ran" in done.stderr
+    assert "17,920" in done.stderr
+    told = report(tmp_path)
+    names = {process["id"]: process["pid"] for process in told["processes"]}
+    assert sorted(names[entry["process"]] for entry in told["plan"]["kill"]) == workers
+
+
+@needs_trace
+def test_a_signal_that_is_ignored_was_sent_for_certain(tmp_path: Path) -> None:
+    with subprocess.Popen(["bash", "-c", "trap '' TERM; echo up; exec sleep 60"], stdout=subprocess.PIPE) as victim:
+        assert victim.stdout is not None
+        victim.stdout.readline()
+        (tmp_path / "scene").write_text(f"{victim.pid} 8960\n")
+        options = ("--settle", "20", "--verify")
+        done = run(tmp_path, f"kill {victim.pid}; echo sent", options=options, env=scene(tmp_path))
+        victim.kill()
+    assert done.returncode == 10, done.stderr
+    told = report(tmp_path)
+    assert told["actions"][0]["steps"][0]["hit"] == [victim.pid]
+    text = " ".join(event["text"] for event in told["events"])
+    assert f"sent TERM to sleep ({victim.pid}), which ignored it" in text
+    assert " for A1 sent TERM" in text
+    assert done.stdout == "sent\n"
+
+
+@needs_trace
+def test_memory_that_comes_back(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        (tmp_path / "scene").write_text(f"{victim.pid} 8960\n")
+        done = run(tmp_path, f"kill -9 {victim.pid}", options=("--verify",), env=scene(tmp_path))
+    assert done.returncode == 0
+    assert "the memory was released 0." in done.stderr
+    assert "MEMORY WAS RELEASED" in done.stderr
