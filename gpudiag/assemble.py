@@ -378,7 +378,12 @@ def _findings(incident: Incident, verdict: Verdict) -> Iterator[c.Finding]:
             text=match.text,
             evidence=tuple(_evidence(incident.citations.items[n]) for n in match.cites[:MAX_EVIDENCE]),
             rivals=tuple(
-                c.Rival(rule=rival.rule, status=rival.status, because=rival.because)
+                c.Rival(
+                    rule=rival.rule,
+                    title=by_id[rival.rule].rule.title if rival.rule in by_id else None,
+                    status=rival.status,
+                    because=rival.because,
+                )
                 for rival in judge_rivals(rule, match, by_id)
             ),
             settled_by=_settled_by(rule, match),
@@ -406,7 +411,7 @@ def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
         missing = _missing(result)
         if missing:
             sources = tuple(dict.fromkeys(source for source, _ in missing))
-            yield c.UnknownRule(rule=result.rule.id, missing=sources, collect=missing[0][1])
+            yield c.UnknownRule(rule=result.rule.id, title=result.rule.title, missing=sources, collect=missing[0][1])
 
 
 def _worth_testing(result: RuleResult) -> tuple[bool, bool, tuple[int, str]]:

@@ -14,6 +14,9 @@ WIDTH: Final = 1000.0
 MARGIN: Final = 0.02
 """Share of the width that stays free at both ends, so that a mark at an end is seen whole."""
 
+_SHORT_S: Final = 10.0
+"""An axis that is shorter has ticks that whole seconds would not tell apart."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -33,8 +36,10 @@ class Axis:
         return self.first <= time <= self.last
 
     def label(self, time: datetime) -> str:
-        """With the date only where the axis crosses midnight."""
-        return time.strftime("%H:%M:%S" if self.first.date() == self.last.date() else "%Y-%m-%d %H:%M:%S")
+        """With the date only where the axis crosses midnight, with tenths of a second where it is short."""
+        shown = time.strftime("%H:%M:%S" if self.first.date() == self.last.date() else "%Y-%m-%d %H:%M:%S")
+        short = 0 < (self.last - self.first).total_seconds() < _SHORT_S
+        return f"{shown}.{time.microsecond // 100_000}" if short else shown
 
 
 def of_report(view: View) -> Axis | None:

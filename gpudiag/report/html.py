@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from gpudiag.report import chart, text
+from gpudiag.report import chart, ledger, text
 from gpudiag.report.contract import Report
 from gpudiag.report.escape import NOT_AS_SHOWN, visible
 from gpudiag.report.view import SHARE_WORDS, View, shares
 
 ROW_CAP: Final = 300
 """Rows of a list that a page shows; the plan is never cut."""
+TREE_CAP: Final = 100
+"""Members of a family that are shown: those with something to kill stand in the plan too."""
 
 
 def render(report: Report) -> str:
     """The report as a self-contained HTML document."""
     view = View(report)
-    return _environment().get_template("report.html.j2").render(report=report, view=view, chart=chart.build(view))
+    template = _environment().get_template("report.html.j2")
+    return template.render(report=report, view=view, chart=chart.build(view), ledger=ledger.rows(view))
 
 
+@cache
 def _environment() -> Environment:
+    """Made once: parsing the templates takes longer than filling them."""
     environment = Environment(
         loader=PackageLoader("gpudiag.report"),
         autoescape=True,
@@ -41,6 +47,7 @@ def _environment() -> Environment:
         shares=shares,
         share_words=SHARE_WORDS,
         cap=ROW_CAP,
+        tree_cap=TREE_CAP,
         as_shown=_as_shown,
         not_as_shown=NOT_AS_SHOWN,
     )
