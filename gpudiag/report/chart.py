@@ -7,7 +7,7 @@ not a plateau.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
@@ -38,8 +38,6 @@ MAX_ACTIONS: Final = 60
 """Commands that are drawn, the newest ones: each is a mark on every line."""
 MAX_MARKS: Final = 200
 """Events of a kind."""
-MAX_MARK_ERROR_S: Final = 60.0
-"""An event whose time may be further off than this has no place on the axis."""
 _LABEL_ROOM: Final = 40.0
 """Closer labels than this would overlap."""
 _SENTENCE_ROOM: Final = 400.0
@@ -110,6 +108,8 @@ class Chart:
     events: tuple[EventLane, ...]
     ticks: tuple[Mark, ...]
     """Labelled moments of the axis."""
+    overview: Chart | None = None
+    """The lanes over all the time that was measured, where this one shows only the part with the commands."""
 
 
 Series = list[tuple[datetime, float]]
@@ -117,15 +117,22 @@ Series = list[tuple[datetime, float]]
 
 def build(view: View) -> Chart | None:
     """The timeline; ``None`` where nothing that it could draw has a time."""
-    axis = axes.of_report(view)
-    if axis is None:
+    whole = axes.of_report(view)
+    if whole is None:
         return None
     series = _series(view)
-    lives = lifelines.build(view, axis) if axis.last > axis.first else ()
+    near = axes.around_commands(view, whole)
+    lives = lifelines.build(view, near or whole) if whole.last > whole.first else ()
     if not series and not lives:
         return None
+    if near is None:
+        return _chart(view, whole, series, lives)
+    return replace(_chart(view, near, series, lives), overview=_chart(view, whole, series, ()))
+
+
+def _chart(view: View, axis: Axis, series: dict[str, Series], lives: tuple[Lifeline, ...]) -> Chart:
     return Chart(
-        lanes=tuple(_lane(view, gpu, points, axis) for gpu, points in series.items()),
+        lanes=_lanes(view, series, axis),
         lifelines=lives[:MAX_LINES],
         lifelines_left_out=max(len(lives) - MAX_LINES, 0),
         actions=_action_marks(view.report.actions, axis),
@@ -134,9 +141,14 @@ def build(view: View) -> Chart | None:
     )
 
 
+def _lanes(view: View, series: dict[str, Series], axis: Axis) -> tuple[Lane, ...]:
+    shown = ((gpu, [point for point in points if axis.covers(point[0])]) for gpu, points in series.items())
+    return tuple(_lane(view, gpu, _thinned(points), axis) for gpu, points in shown if points)
+
+
 def _action_marks(actions: tuple[Action, ...], axis: Axis) -> tuple[Mark, ...]:
     """Each command, with what it hit and missed where that has room."""
-    timed = _timed([(action.time, action) for action in actions])[-MAX_ACTIONS:]
+    timed = _timed([(axes.placed(action.time, action.time_error_s), action) for action in actions])[-MAX_ACTIONS:]
     edges = [-WIDTH, *(axis.x(time) for time, _ in timed), 2 * WIDTH]
     marks: list[Mark] = []
     labelled = -WIDTH
@@ -158,9 +170,8 @@ def _effect(action: Action) -> str:
 
 def _event_lanes(events: tuple[Event, ...], axis: Axis) -> tuple[EventLane, ...]:
     lanes: dict[str, list[Mark]] = {}
-    placed = [event for event in events if (event.time_error_s or 0) <= MAX_MARK_ERROR_S]
-    for time, event in _timed([(event.time, event) for event in placed]):
-        marks = lanes.setdefault(_EVENT_KINDS.get(event.kind, "trace"), [])
+    for time, event in _timed([(axes.placed(event.time, event.time_error_s), event) for event in events]):
+        marks = lanes.setdefault(_EVENT_KINDS.get(event.kind, "kernel trace"), [])
         if axis.covers(time) and len(marks) < MAX_MARKS:
             marks.append(Mark(axis.x(time), ""))
     return tuple(EventLane(name, tuple(marks)) for name, marks in lanes.items() if marks)
@@ -181,7 +192,7 @@ def _series(view: View) -> dict[str, Series]:
     for sample in view.report.samples:
         if (point := _timed_sample(sample)) is not None:
             series.setdefault(sample.gpu, []).append(point)
-    return {gpu: _thinned(sorted(points)) for gpu, points in series.items() if points}
+    return {gpu: sorted(points) for gpu, points in series.items() if points}
 
 
 def _timed_sample(sample: Sample) -> tuple[datetime, float] | None:
@@ -189,10 +200,9 @@ def _timed_sample(sample: Sample) -> tuple[datetime, float] | None:
     return None if time is None or sample.used_mib is None else (time, sample.used_mib)
 
 
-def _timed(pairs: list[tuple[str | None, T]]) -> list[tuple[datetime, T]]:
+def _timed(pairs: list[tuple[datetime | None, T]]) -> list[tuple[datetime, T]]:
     """Those with a time, by time."""
-    parsed = [(parse_time(time), what) for time, what in pairs]
-    return sorted(((time, what) for time, what in parsed if time is not None), key=lambda pair: pair[0])
+    return sorted(((time, what) for time, what in pairs if time is not None), key=lambda pair: pair[0])
 
 
 def _thinned(points: Series) -> Series:

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from gpudiag.report import chart, ledger, text
+from gpudiag.report.chart import Chart
 from gpudiag.report.contract import Report
 from gpudiag.report.escape import NOT_AS_SHOWN, visible
 from gpudiag.report.view import SHARE_WORDS, View, shares
@@ -23,7 +24,16 @@ def render(report: Report) -> str:
     """The report as a self-contained HTML document."""
     view = View(report)
     template = _environment().get_template("report.html.j2")
-    return template.render(report=report, view=view, chart=chart.build(view), ledger=ledger.rows(view))
+    drawn = chart.build(view)
+    return template.render(
+        report=report, view=view, chart=drawn, label_places=_label_places(drawn), ledger=ledger.rows(view)
+    )
+
+
+def _label_places(drawn: Chart | None) -> list[int]:
+    """Whole percents at which the labels of a timeline stand: an attribute must not hold a style here."""
+    charts = [each for each in (drawn, drawn.overview if drawn else None) if each is not None]
+    return sorted({round(mark.x / 10) for each in charts for mark in (*each.actions, *each.ticks) if mark.label})
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gpudiag.report.axis import WIDTH, Axis
+from gpudiag.report.axis import WIDTH, Axis, placed
 from gpudiag.report.contract import Fate, ProcessRef
 from gpudiag.report.text import parse_time
 from gpudiag.report.view import Member, View
@@ -69,7 +69,9 @@ def _times(view: View) -> _Times:
     for look in report.looks:
         if look.id in looks:
             newest[look.host] = max(looks[look.id], newest.get(look.host, looks[look.id]))
-    actions = {action.id: time for action in report.actions if (time := parse_time(action.time)) is not None}
+    actions = {
+        action.id: time for action in report.actions if (time := placed(action.time, action.time_error_s)) is not None
+    }
     exits = {
         event.process: time
         for event in report.events
@@ -129,7 +131,7 @@ def _end(view: View, process: ProcessRef, seen: datetime, times: _Times) -> _End
 
 def _lives(view: View, process: ProcessRef) -> str:
     if process.id in view.exiting:
-        return "zombie with threads left"
+        return "zombie, threads left"
     return "alive at the end" if process.state else "listed at the end"
 
 

@@ -144,7 +144,7 @@ def _verdict(view: View, _: Detail) -> Iterator[str]:
     yield markdown_text(view.report.summary)
     if cause := view.primary:
         sure = markdown_text(statement(word(CERTAINTY_WORDS, cause.certainty)))
-        yield f"**Why: {markdown_text(cause.title)}** ({markdown_text(cause.rule)}). {sure}"
+        yield f"**{view.cause_label}: {markdown_text(cause.title)}** ({markdown_text(cause.rule)}). {sure}"
     if setting := view.setting():
         yield markdown_text(setting)
 
@@ -176,7 +176,7 @@ def _plan(view: View, detail: Detail) -> Iterator[str]:
         rows = ((str(keep.pid), _code(keep.name), markdown_text(keep.because)) for keep in plan.keep)
         yield _table(("PID", "name", "because"), rows, detail.rows)
     if plan.then:
-        yield "**Then:**" if plan.kill or plan.stop_first else "**Instead:**"
+        yield "**Then:**" if plan.kill or plan.stop_first else "**Next:**"
     for then in plan.then:
         because = f": {markdown_text(then.because)}" if then.because else ""
         yield f"{markdown_text(word(THEN_WORDS, then.kind))}{because}"

@@ -66,7 +66,8 @@ def _verdict(page: Page, view: View) -> None:
     page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
     if cause := view.primary:
-        page.say(f"Why: {titled(cause.rule, cause.title)}. {statement(word(CERTAINTY_WORDS, cause.certainty))}", 0)
+        sure = statement(word(CERTAINTY_WORDS, cause.certainty))
+        page.say(f"{view.cause_label}: {titled(cause.rule, cause.title)}. {sure}", 0)
     if setting := view.setting():
         page.say(setting, 0)
 
@@ -123,7 +124,7 @@ def _plan(page: Page, view: View) -> None:
         page.say("Do not kill:")
     page.rows(plan.keep, lambda keep: page.say(f"{keep.name or UNKNOWN}: {keep.because}", 4, f"{keep.pid} "), "process")
     if plan.then:
-        page.say("Then:" if plan.kill or plan.stop_first else "Instead:")
+        page.say("Then:" if plan.kill or plan.stop_first else "Next:")
     for then in plan.then:
         _then(page, then)
 

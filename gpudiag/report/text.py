@@ -69,7 +69,7 @@ SOURCE_WORDS: Final = {
 """Where a clean-up command is known from."""
 THEN_WORDS: Final = {
     "wait": "Wait",
-    "verify": "See whether the memory is back",
+    "verify": "Check",
     "collect": "Look further",
     "persistence_off": "Turn persistence mode off",
     "module_reload": "Reload the driver's modules",
@@ -228,7 +228,7 @@ def step_outcome(step: ActionStep, reason_as: str = "") -> str:
     """
     ran = word(RAN_WORDS, step.ran)
     if reason_as:
-        ran = f"{ran}, for the same reason as {reason_as}" if step.ran == "no" else f"{ran}, see {reason_as}"
+        ran = ran if step.ran == "yes" else f"{ran}, for the same reason as {reason_as}"
     elif step.because:
         ran = f"{ran}: {step.because}"
     parts = [sentence(ran), *_hits(step)]
@@ -244,7 +244,8 @@ def step_outcome(step: ActionStep, reason_as: str = "") -> str:
 
 
 def _hits(step: ActionStep) -> list[str]:
-    hit = [pid_set(step.hit)] if step.hit else []
+    meant = set(step.hit).difference(step.collateral)
+    hit = [pid_set(meant)] if meant else []
     hit.extend(step.hit_shells)
     verb = "Hit" if step.ran == "yes" else "If it ran, it hit"
     parts: list[str] = []

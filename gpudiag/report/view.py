@@ -166,6 +166,11 @@ class View:
         """The main cause."""
         return next((finding for finding in self.report.findings if finding.primary), None)
 
+    @property
+    def cause_label(self) -> str:
+        """What stands before the main cause: there is nothing to ask why for where nothing is held."""
+        return "Found" if self.report.outcome in ("released", "nothing_held") else "Why"
+
     def setting(self) -> str:
         """Where and when: ``gpu-node, 2026-11-30 19:40:13 UTC, driver 590.48.01, CUDA 13.1``; what is known of it."""
         report = self.report
@@ -224,7 +229,7 @@ class View:
         """``live process``, ``dead process, held open by 702``."""
         kind = word(LEDGER_KIND_WORDS, entry.kind)
         if entry.kind == "process" and entry.process in self.exiting:
-            kind = "zombie with threads left"
+            kind = "zombie, threads left"
         return ", ".join(part for part in (kind, self.holder(entry)) if part)
 
     def place(self, host: str, run_in: str) -> str:

@@ -113,7 +113,11 @@ def test_logs_and_the_trace_have_lines_of_their_own() -> None:
     time = (START + timedelta(seconds=1)).isoformat()
     events = tuple(Event(kind=kind, text="x", time=time) for kind in ("log", "kernel", "signal", "exit"))
     lanes = _chart(_report([0, 2], [9, 9], events=events)).events
-    assert [(lane.name, len(lane.marks)) for lane in lanes] == [("server log", 1), ("kernel log", 1), ("trace", 2)]
+    assert [(lane.name, len(lane.marks)) for lane in lanes] == [
+        ("server log", 1),
+        ("kernel log", 1),
+        ("kernel trace", 2),
+    ]
 
 
 def test_the_newest_of_many_commands_are_drawn() -> None:
@@ -135,3 +139,20 @@ def test_process_lines_are_bounded_and_the_rest_is_counted() -> None:
     built = _chart(base)
     assert len(built.lifelines) == chart.MAX_LINES
     assert built.lifelines_left_out == len(base.processes) - chart.MAX_LINES > 0
+
+
+def test_hours_of_samples_do_not_squeeze_the_commands() -> None:
+    action = sample.selfmatch().actions[0].model_copy(update={"time": (START + timedelta(hours=4)).isoformat()})
+    seconds = [*range(0, 4 * 3600 + 60, 5)]
+    built = _chart(_report(list(map(float, seconds)), [9.0] * len(seconds), actions=(action,)))
+    assert built.overview is not None
+    assert [tick.label for tick in built.overview.ticks][::2] == ["19:40:00", "23:40:55"]
+    assert [tick.label for tick in built.ticks] == ["23:39:45", "23:40:20", "23:40:55"]
+    assert 0.15 * WIDTH < built.actions[0].x < 0.35 * WIDTH
+    assert built.overview.actions[0].x > 0.95 * WIDTH
+    assert len(built.lanes[0].points) == 15
+
+
+def test_a_command_whose_time_may_be_hours_off_is_not_drawn() -> None:
+    action = sample.selfmatch().actions[0].model_copy(update={"time_error_s": 50_400.0})
+    assert _chart(_report([0, 2], [9, 9], actions=(action,))).actions == ()

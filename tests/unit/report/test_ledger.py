@@ -39,7 +39,7 @@ def test_a_zombie_that_holds_memory_is_not_called_a_live_process() -> None:
     zombie = base.processes[2].model_copy(update={"state": "Z"})
     report = base.model_copy(update={"processes": (*base.processes[:2], zombie, *base.processes[3:])})
     held = {row.pids: row.held_by for row in ledger.rows(View(report))}
-    assert held["887"] == "zombie with threads left"
+    assert held["887"] == "zombie, threads left"
     assert held["888"] == "live process"
 
 

@@ -90,7 +90,7 @@ def test_what_is_not_known_is_not_drawn() -> None:
 def test_a_zombie_that_holds_memory_has_not_ended() -> None:
     line = _lines(_process(5, "L2", state="Z", holds_mib={sample.GPU: 3590}))[5]
     assert not line.ends
-    assert line.words == "zombie with threads left"
+    assert line.words == "zombie, threads left"
 
 
 def test_one_of_whom_only_its_memory_is_left_has_ended() -> None:
