@@ -5,6 +5,7 @@ No judgement is made here. Values stay unescaped; each output escapes them its o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -281,10 +282,11 @@ class View:
 
     def fates(self, family: Family) -> tuple[tuple[str, str], ...]:
         """What the steps did to the members: PIDs that share an answer, and the answer."""
-        fates = [(fate, process.pid) for process in self.family_processes(family) for fate in process.fate]
         place = {step.id: n for n, step in enumerate(step for act in self.report.actions for step in act.steps)}
-        in_order = sorted(fates, key=lambda pair: place.get(pair[0].step, len(place)))
-        return by_reason((pid, fate_text(fate)) for fate, pid in in_order)
+        fates = [(process, fate) for process in self.family_processes(family) for fate in process.fate]
+        in_order = sorted(fates, key=lambda pair: place.get(pair[1].step, len(place)))
+        shared = Counter(_in_general(process, fate_text(fate)) for process, fate in fates)
+        return by_reason((process.pid, _told(process, fate_text(fate), shared)) for process, fate in in_order)
 
     def about(self, family: Family) -> str:
         """First process, state of its memory, main cause, in sentences."""
@@ -343,6 +345,19 @@ def shares(gpu: Gpu) -> tuple[Share, ...]:
     sums["reserve"] = max(gpu.reserved_mib or 0.0, 0.0)
     sums["free"] = max(gpu.total_mib - sum(sums.values()), 0.0)
     return tuple(Share(key, size) for key, size in sums.items() if size > 0)
+
+
+def _in_general(process: ProcessRef, reason: str) -> str:
+    """The reason without what the process is called, so that eight workers share one."""
+    for called, general in ((process.cmdline, "its command line"), (process.name, "its name")):
+        if called and reason.endswith(f" {called}"):
+            return f"{reason.removesuffix(called)}{general}"
+    return reason
+
+
+def _told(process: ProcessRef, reason: str, shared: Counter[str]) -> str:
+    general = _in_general(process, reason)
+    return general if shared[general] > 1 else reason
 
 
 def _gain(frees: list[float | int | None]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-# Root may not use the sandbox; the other flags keep a browser from asking for updates of its own.
-FLAGS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+from tests.browser.chromium import FLAGS, NAMES, find
+
 TIMEOUT_MS = 60_000
 
 Scheme = Literal["light", "dark"]
@@ -38,9 +36,9 @@ Open = Callable[..., Opened]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One browser a module: it has ended before tests elsewhere count processes and open files."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = find()
     if found is None:
-        pytest.skip(f"NO BROWSER: none of {', '.join(BROWSERS)} is installed, so the pages were not looked at")
+        pytest.skip(f"NO BROWSER: none of {', '.join(NAMES)} is installed, so the pages were not looked at")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=found, args=list(FLAGS), timeout=TIMEOUT_MS)
         yield launched

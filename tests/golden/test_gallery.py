@@ -25,3 +25,10 @@ def test_gallery_has_no_report_of_an_incident_that_is_gone() -> None:
     assert shown - {gallery.INDEX} == known
     rows = [line for line in (gallery.FOLDER / gallery.INDEX).read_text().splitlines() if line.startswith("| ")]
     assert len(rows) == len(gallery.incidents()) + 2
+
+
+def test_the_readme_shows_a_picture_of_a_reasonable_size() -> None:
+    picture = gallery.ROOT / "docs" / "report.png"
+    assert "](docs/report.png)" in (gallery.ROOT / "README.md").read_text(encoding="utf-8")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert 10_000 < picture.stat().st_size <= 150_000
