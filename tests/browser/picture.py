@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 from tests.browser.chromium import FLAGS, find
 
 ROOT: Final = Path(__file__).parents[2]
-REPORT: Final = ROOT / "reports" / "selfmatch-orphans.html"
+REPORT: Final = ROOT / "reports" / "traced-selfmatch.html"
 PICTURE: Final = ROOT / "docs" / "report.png"
 WIDTH: Final = 1160
 
