@@ -258,6 +258,9 @@ def _words(points: Series) -> str:
     first, last = points[0], points[-1]
     if len(points) == 1:
         return f"{_mib(first[1])} at {first[0]:%H:%M:%S} UTC, the only measurement."
+    span = f"{plural(len(points), 'measurement')} from {first[0]:%H:%M:%S} to {last[0]:%H:%M:%S} UTC"
+    if _mib(min(values)) == _mib(max(values)):
+        return f"{_mib(first[1])} in all {span}."
     return (
         f"{_mib(first[1])} at {first[0]:%H:%M:%S}, {_mib(last[1])} at {last[0]:%H:%M:%S} UTC; "
         f"lowest {_mib(min(values))}, highest {_mib(max(values))}, {plural(len(points), 'measurement')}."

@@ -14,7 +14,6 @@ from gpudiag.report import ledger
 from gpudiag.report.contract import Action, Family, Finding, Gpu, KillEntry, Report
 from gpudiag.report.escape import NOT_AS_SHOWN, markdown_code, markdown_fence, markdown_text, visible
 from gpudiag.report.text import (
-    CERTAINTY_WORDS,
     FAMILY_STATE_WORDS,
     OUTCOME_WORDS,
     RIVAL_WORDS,
@@ -29,7 +28,6 @@ from gpudiag.report.text import (
     mib,
     place,
     plural,
-    statement,
     step_outcomes,
     titled,
     tried,
@@ -142,9 +140,8 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | No
 def _verdict(view: View, _: Detail) -> Iterator[str]:
     yield f"# {markdown_text(word(OUTCOME_WORDS, view.report.outcome))}"
     yield markdown_text(view.report.summary)
-    if cause := view.primary:
-        sure = markdown_text(statement(word(CERTAINTY_WORDS, cause.certainty)))
-        yield f"**{view.cause_label}: {markdown_text(cause.title)}** ({markdown_text(cause.rule)}). {sure}"
+    for cause in view.causes():
+        yield f"**{cause.label}:** {markdown_text(f'{cause.words}. {cause.sure}')}"
     if setting := view.setting():
         yield markdown_text(setting)
 
@@ -225,7 +222,7 @@ def _actions(view: View, detail: Detail) -> Iterator[str]:
 def _action(view: View, action: Action, detail: Detail) -> Iterator[str]:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     time = when(action.time, action.time_error_s)
-    about = f"{time}, known from: {word(SOURCE_WORDS, action.source)}{code}"
+    about = f"{time}. {word(SOURCE_WORDS, action.source)}{code}."
     yield f"**{markdown_text(action.id)}** {markdown_text(about)}"
     yield _commands(clip(action.text, _COMMAND_CAP))
     if action.steps:
@@ -306,7 +303,8 @@ def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
     yield markdown_text(finding.text)
     if detail.quotes:
         quotes = (
-            f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}" for item in finding.evidence
+            f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}"
+            for item in view.quotes(finding)
         )
         yield from _folded(f"evidence, {plural(len(finding.evidence), 'line')}", quotes)
     if finding.rivals:
@@ -327,7 +325,7 @@ def _unknown(view: View, _: Detail) -> Iterator[str]:
     if view.report.unknown:
         yield "## What is not known"
     for ask in view.asks():
-        yield f"For lack of {markdown_text(ask.missing)} it is open whether this applies:"
+        yield markdown_text(ask.words)
         yield "\n".join(f"- {markdown_text(titled(rule.rule, rule.title))}" for rule in ask.rules)
         yield "To find out:"
         yield _commands(ask.collect)

@@ -16,7 +16,6 @@ from gpudiag.report.contract import (
 )
 from gpudiag.report.page import BOLD, MIN_WIDTH, Page
 from gpudiag.report.text import (
-    CERTAINTY_WORDS,
     FAMILY_STATE_WORDS,
     OUTCOME_WORDS,
     RIVAL_WORDS,
@@ -32,7 +31,6 @@ from gpudiag.report.text import (
     number,
     place,
     size,
-    statement,
     step_outcomes,
     titled,
     tried,
@@ -65,9 +63,8 @@ def _verdict(page: Page, view: View) -> None:
     report = view.report
     page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
-    if cause := view.primary:
-        sure = statement(word(CERTAINTY_WORDS, cause.certainty))
-        page.say(f"{view.cause_label}: {titled(cause.rule, cause.title)}. {sure}", 0)
+    for cause in view.causes():
+        page.say(f"{cause.words}. {cause.sure}", 0, f"{cause.label}: ")
     if setting := view.setting():
         page.say(setting, 0)
 
@@ -164,7 +161,7 @@ def _actions(page: Page, view: View) -> None:
 def _action(page: Page, view: View, action: Action) -> None:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     source = word(SOURCE_WORDS, action.source)
-    page.say(f"{when(action.time, action.time_error_s)}, known from: {source}{code}", first=f"{action.id}  ")
+    page.say(f"{when(action.time, action.time_error_s)}. {source}{code}.", first=f"{action.id}  ")
     page.command(action.text)
     for step, outcome in zip(action.steps, step_outcomes(action.steps), strict=True):
         host = view.host_name(step.runs_on)
@@ -234,7 +231,7 @@ def _finding(page: Page, view: View, finding: Finding) -> None:
     page.say(finding.text, 4)
     if finding.measures:
         page.say(", ".join(measure(key, value) for key, value in finding.measures.items()), 4, "Measured: ")
-    for evidence in finding.evidence:
+    for evidence in view.quotes(finding):
         page.say(f"{place(view.report, evidence)}: {clip(evidence.quote)}", 4, "Evidence: ")
     for rival in finding.rivals:
         because = f": {rival.because}" if rival.because else ""
@@ -248,7 +245,7 @@ def _unknown(page: Page, view: View) -> None:
         return
     page.heading("What is not known")
     for ask in view.asks():
-        page.say(f"For lack of {ask.missing} it is open whether this applies:")
+        page.say(ask.words)
         for rule in ask.rules:
             page.say(titled(rule.rule, rule.title), 4)
         page.say("To find out:")

@@ -58,13 +58,13 @@ FAMILY_STATE_WORDS: Final = {
     "gone": "gone",
 }
 SOURCE_WORDS: Final = {
-    "recorded": "recorded as it was run",
-    "trace": "the kernel's trace",
-    "audit": "the audit log",
-    "sudo_log": "sudo's log",
-    "history": "the shell's history",
-    "transcript": "the pasted terminal",
-    "stated": "stated by whoever asked",
+    "recorded": "Recorded as it was run",
+    "trace": "Known from the kernel's trace",
+    "audit": "Known from the audit log",
+    "sudo_log": "Known from sudo's log",
+    "history": "Known from the shell's history",
+    "transcript": "Known from the pasted terminal",
+    "stated": "Stated by whoever asked for the report",
 }
 """Where a clean-up command is known from."""
 THEN_WORDS: Final = {
@@ -238,7 +238,7 @@ def step_outcome(step: ActionStep, reason_as: str = "") -> str:
         parts.append(f"Not permitted: {pid_set(step.not_permitted)}.")
     if step.error:
         parts.append(f"It said: {sentence(clip(step.error))}")
-    if step.exit_code is not None:
+    if step.exit_code is not None and not re.search(rf"exit code {step.exit_code}\b", ran):
         parts.append(f"Exit code {step.exit_code}.")
     return " ".join(parts)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from gpudiag.report.contract import (
+    Evidence,
     Family,
     Finding,
     Gpu,
@@ -25,6 +26,7 @@ from gpudiag.report.contract import (
     UnknownRule,
 )
 from gpudiag.report.text import (
+    CERTAINTY_WORDS,
     LEDGER_KIND_WORDS,
     OUTCOME_WORDS,
     STATE_WORDS,
@@ -32,8 +34,11 @@ from gpudiag.report.text import (
     by_reason,
     fate_text,
     listed,
+    mib,
     pids,
     plural,
+    statement,
+    titled,
     total,
     when,
     word,
@@ -58,6 +63,10 @@ _NO_KILL: Final = {
     "released": "There is nothing to kill.",
     "nothing_held": "There is nothing to kill.",
 }
+MAX_CAUSES: Final = 4
+"""Causes on the first screen; all are told further down."""
+_TELLING: Final = 12
+"""Characters from which on a quoted line is taken to say something by itself: ``"887": {`` does not."""
 MAX_DEPTH: Final = 8
 """Deepest indent of a family tree; deeper members are drawn at this depth."""
 
@@ -95,6 +104,26 @@ class KillGroup:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """One answer to why memory is held, for the first screen."""
+
+    label: str
+    """``Why``, or ``Also`` for the cause of another server's memory."""
+    finding: Finding
+
+    @property
+    def words(self) -> str:
+        """``The pattern does not match the process that holds the memory (GPD101), 35,208 MiB``."""
+        explains = "" if self.finding.explains_mib is None else f", {mib(self.finding.explains_mib)}"
+        return f"{titled(self.finding.rule, self.finding.title)}{explains}"
+
+    @property
+    def sure(self) -> str:
+        """How sure the cause is, and what that means."""
+        return statement(word(CERTAINTY_WORDS, self.finding.certainty))
+
+
+@dataclass(frozen=True)
 class Ask:
     """One command that would settle what several rules lack."""
 
@@ -102,10 +131,11 @@ class Ask:
     collect: str
 
     @property
-    def missing(self) -> str:
-        """What the evidence lacks, in words."""
-        sources = dict.fromkeys(source for rule in self.rules for source in rule.missing)
-        return listed(tuple(sources)) or "evidence"
+    def words(self) -> str:
+        """What is asked, before the list of the rules. The source may have been read and still say too little."""
+        sources = tuple(dict.fromkeys(source for rule in self.rules for source in rule.missing))
+        about = f" ({listed(sources)})" if sources else ""
+        return f"Too little evidence{about} to tell whether this applies:"
 
 
 @dataclass(frozen=True)
@@ -167,10 +197,24 @@ class View:
         """The main cause."""
         return next((finding for finding in self.report.findings if finding.primary), None)
 
-    @property
-    def cause_label(self) -> str:
-        """What stands before the main cause: there is nothing to ask why for where nothing is held."""
-        return "Found" if self.report.outcome in ("released", "nothing_held") else "Why"
+    def causes(self) -> tuple[Cause, ...]:
+        """The main cause, and that of each other server that still holds memory."""
+        report = self.report
+        if self.primary is None:
+            return ()
+        found = {(self.primary.rule, family): self.primary for family in self.primary.families}
+        for finding in report.findings:
+            for family in finding.families:
+                found.setdefault((finding.rule, family), finding)
+        held = (family for family in report.families if family.outcome == "memory_held" and family.primary)
+        others = [found.get((family.primary or "", family.id)) for family in held]
+        named = [self.primary, *(finding for finding in others if finding is not None and finding != self.primary)]
+        first = "Found" if report.outcome in ("released", "nothing_held") else "Why"
+        return tuple(Cause("Also" if n else first, finding) for n, finding in enumerate(named[:MAX_CAUSES]))
+
+    def quotes(self, finding: Finding) -> tuple[Evidence, ...]:
+        """The finding's evidence, lines that say something before those that only mark a place in a file."""
+        return tuple(sorted(finding.evidence, key=lambda item: len(item.quote.strip()) < _TELLING))
 
     def setting(self) -> str:
         """Where and when: ``gpu-node, 2026-11-30 19:40:13 UTC, driver 590.48.01, CUDA 13.1``; what is known of it."""

@@ -54,6 +54,5 @@ def _families(row: Row) -> tuple[str, ...]:
 
 def _lacking(result: RuleResult) -> str:
     sources = {result.rule.missing[name].source for name in result.unknown_columns if name in result.rule.missing}
-    return (
-        f"It could not be tested, for lack of: {', '.join(sorted(sources))}." if sources else "It could not be tested."
-    )
+    about = f": {', '.join(sorted(sources))}" if sources else ""
+    return f"There is too little evidence to test it{about}."

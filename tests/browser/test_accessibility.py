@@ -22,6 +22,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "nothing held": lambda: _shown("idle"),
     "hostile": lambda: html.render(sample.hostile()),
     "empty": lambda: html.render(sample.empty()),
+    "large": lambda: html.render(sample.crowded(gpus=2, workers=20, hours=1)),
 }
 LOOKS: tuple[tuple[Scheme, Media], ...] = (("light", "screen"), ("dark", "screen"), ("light", "print"))
 

@@ -16,6 +16,7 @@ REPORTS = {
     "selfmatch": sample.selfmatch,
     "ghost-workers": sample.ghost_workers,
     "hostile": sample.hostile,
+    "crowded": sample.crowded,
     "empty": sample.empty,
 }
 WIDTHS = (360, 768, 1280)

@@ -156,3 +156,9 @@ def test_hours_of_samples_do_not_squeeze_the_commands() -> None:
 def test_a_command_whose_time_may_be_hours_off_is_not_drawn() -> None:
     action = sample.selfmatch().actions[0].model_copy(update={"time_error_s": 50_400.0})
     assert _chart(_report([0, 2], [9, 9], actions=(action,))).actions == ()
+
+
+def test_a_line_that_never_moves_says_its_value_once() -> None:
+    assert _chart(_report([0, 1, 2], [5600.1, 5600.2, 5600])).lanes[0].words == (
+        "5,600 MiB in all 3 measurements from 19:40:00 to 19:40:02 UTC."
+    )

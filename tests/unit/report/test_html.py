@@ -116,7 +116,7 @@ def test_a_large_host_makes_a_page_that_a_ticket_takes() -> None:
 
 def test_the_first_screen_says_why_and_how_sure() -> None:
     text = "".join(Page(render(sample.selfmatch())).text)
-    cause = text.index("Why: The kill command stopped its own shell (GPD102). Proven: the evidence itself shows it.")
+    cause = text.index("Why: The kill command stopped its own shell (GPD102), 35,208 MiB. Proven")
     assert cause < text.index("What to do") < text.index("816") < text.index("The processes to kill, in order")
 
 

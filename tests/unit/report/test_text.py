@@ -135,3 +135,14 @@ def test_a_shared_reason_is_told_once_and_where_it_matters() -> None:
 def test_a_statement_stands_on_its_own() -> None:
     assert text.statement("the group names every member") == "The group names every member."
     assert text.statement("") == ""
+
+
+def test_an_exit_code_is_told_once() -> None:
+    step = ActionStep(id="A1.1", text="kill 7", ran="yes", because="the line ended with exit code 0", exit_code=0)
+    assert text.step_outcome(step) == "Ran: the line ended with exit code 0."
+    assert text.step_outcome(step.model_copy(update={"exit_code": 1})).endswith("exit code 0. Exit code 1.")
+
+
+def test_who_was_hit_besides_is_not_counted_twice() -> None:
+    step = ActionStep(id="A1.1", text="pkill x", ran="yes", hit=(7, 11), collateral=(11,))
+    assert text.step_outcome(step) == "Ran. Hit 7. Also hit, though not part of it: 11."
