@@ -50,7 +50,7 @@ def _environment() -> Environment:
     )
     # Jinja types its filters and globals as plain dicts.
     environment.filters.update(  # pyright: ignore[reportUnknownMemberType]
-        mib=text.mib, size=text.size, clip=text.clip, pids=text.pids, pid_set=text.pid_set, prose=_prose
+        mib=text.mib, size=text.size, clip=text.clip, pids=text.pids, pid_set=text.pid_set, prose=_prose, whole=_whole
     )
     environment.globals.update(  # pyright: ignore[reportUnknownMemberType]
         t=text,
@@ -69,16 +69,21 @@ def _finalize(value: object) -> object:
     if value is None:
         return text.UNKNOWN
     # Markup comes from our own macros, whose parts have passed here already.
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(text.bounded(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _prose(value: str) -> Markup:
     """Prose with what stands between backticks set as code."""
     parts = (
         Markup("<code>{}</code>").format(visible(part)) if is_code else escape(visible(part))
-        for is_code, part in text.spans(value)
+        for is_code, part in text.spans(text.bounded(value))
     )
     return Markup("").join(parts)
+
+
+def _whole(command: str) -> Markup:
+    """A command of the plan, however long it is."""
+    return escape(visible(command))
 
 
 def _as_shown(commands: tuple[str, ...]) -> bool:

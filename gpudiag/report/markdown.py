@@ -22,6 +22,7 @@ from gpudiag.report.text import (
     THEN_WORDS,
     UNKNOWN,
     WHOSE_WORDS,
+    bounded,
     clip,
     common_check,
     measure,
@@ -118,6 +119,10 @@ def _folded(summary: str, blocks: Iterable[str]) -> Iterator[str]:
         yield _FOLD_END
 
 
+def _text(value: str) -> str:
+    return markdown_text(bounded(value))
+
+
 def _code(value: str | None) -> str:
     return UNKNOWN if value is None else markdown_code(clip(value))
 
@@ -138,12 +143,12 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | No
 
 
 def _verdict(view: View, _: Detail) -> Iterator[str]:
-    yield f"# {markdown_text(word(OUTCOME_WORDS, view.report.outcome))}"
-    yield markdown_text(view.report.summary)
+    yield f"# {_text(word(OUTCOME_WORDS, view.report.outcome))}"
+    yield _text(view.report.summary)
     for cause in view.causes():
-        yield f"**{cause.label}:** {markdown_text(f'{cause.words}. {cause.sure}')}"
+        yield f"**{cause.label}:** {_text(f'{cause.words}. {cause.sure}')}"
     if setting := view.setting():
-        yield markdown_text(setting)
+        yield _text(setting)
 
 
 def _gpus(view: View, detail: Detail) -> Iterator[str]:
@@ -154,8 +159,8 @@ def _gpus(view: View, detail: Detail) -> Iterator[str]:
 
 def _gpu_row(view: View, gpu: Gpu) -> tuple[str, ...]:
     sizes = (gpu.used_mib, gpu.total_mib, gpu.reserved_mib, gpu.baseline_mib)
-    outcome = markdown_text(word(OUTCOME_WORDS, gpu.outcome))
-    return (markdown_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
+    outcome = _text(word(OUTCOME_WORDS, gpu.outcome))
+    return (_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
 
 
 def _plan(view: View, detail: Detail) -> Iterator[str]:
@@ -163,27 +168,27 @@ def _plan(view: View, detail: Detail) -> Iterator[str]:
     yield "## What to do"
     for stop in plan.stop_first:
         where = view.stop_place(stop)
-        yield f"First stop {markdown_text(word({}, stop.kind))} {_code(stop.id)} {markdown_text(where)}".strip() + ":"
+        yield f"First stop {_text(word({}, stop.kind))} {_code(stop.id)} {_text(where)}".strip() + ":"
         yield _commands(stop.command)
-    yield markdown_text(view.kill_line())
+    yield _text(view.kill_line())
     for group in view.kill_groups():
         yield from _kill_group(view, group, detail)
     if plan.keep:
         yield "**Do not kill:**"
-        rows = ((str(keep.pid), _code(keep.name), markdown_text(keep.because)) for keep in plan.keep)
+        rows = ((str(keep.pid), _code(keep.name), _text(keep.because)) for keep in plan.keep)
         yield _table(("PID", "name", "because"), rows, detail.rows)
     if plan.then:
         yield "**Then:**" if plan.kill or plan.stop_first else "**Next:**"
     for then in plan.then:
-        because = f": {markdown_text(then.because)}" if then.because else ""
-        yield f"{markdown_text(word(THEN_WORDS, then.kind))}{because}"
+        because = f": {_text(then.because)}" if then.because else ""
+        yield f"{_text(word(THEN_WORDS, then.kind))}{because}"
         if then.command:
             yield _commands(then.command)
 
 
 def _kill_group(view: View, group: KillGroup, detail: Detail) -> Iterator[str]:
     where = view.place(group.host, group.run_in)
-    yield f"Paste {markdown_text(where)}".strip() + ":"
+    yield f"Paste {_text(where)}".strip() + ":"
     step = detail.fence_rows or max(len(group.commands), 1)
     for first in range(0, len(group.commands), step):
         yield _commands(*group.commands[first : first + step])
@@ -191,7 +196,7 @@ def _kill_group(view: View, group: KillGroup, detail: Detail) -> Iterator[str]:
         return
     check = common_check(group.entries)
     if check:
-        yield markdown_text(f"For all {len(group.entries)}: {check}.")
+        yield _text(f"For all {len(group.entries)}: {check}.")
     table = _table(_PLAN_HEAD, (_kill_row(entry, check) for entry in group.entries), detail.plan_rows)
     yield from _folded(f"{plural(len(group.entries), 'process', 'processes')}, each with the reason", [table])
 
@@ -205,10 +210,10 @@ def _kill_row(entry: KillEntry, check: str) -> tuple[str, ...]:
         str(entry.order),
         str(entry.pid),
         _code(entry.name),
-        markdown_text(entry.signal),
+        _text(entry.signal),
         mib(entry.frees_mib),
-        markdown_text(when(entry.start_time)),
-        markdown_text(why(entry, check)),
+        _text(when(entry.start_time)),
+        _text(why(entry, check)),
     )
 
 
@@ -223,15 +228,15 @@ def _action(view: View, action: Action, detail: Detail) -> Iterator[str]:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     time = when(action.time, action.time_error_s)
     about = f"{time}. {word(SOURCE_WORDS, action.source)}{code}."
-    yield f"**{markdown_text(action.id)}** {markdown_text(about)}"
+    yield f"**{_text(action.id)}** {_text(about)}"
     yield _commands(clip(action.text, _COMMAND_CAP))
     if action.steps:
         rows = (
             (
-                markdown_text(step.id),
+                _text(step.id),
                 _code(step.text),
-                markdown_text(view.host_name(step.runs_on)),
-                markdown_text(outcome),
+                _text(view.host_name(step.runs_on)),
+                _text(outcome),
             )
             for step, outcome in zip(action.steps, step_outcomes(action.steps), strict=True)
         )
@@ -245,13 +250,13 @@ def _ledger(view: View, detail: Detail) -> Iterator[str]:
     yield "## Who holds it"
     cells = (
         (
-            markdown_text(row.gpus),
+            _text(row.gpus),
             row.size,
             row.pids,
             "" if row.name is None else _code(row.name),
-            markdown_text(row.held_by),
-            markdown_text(word(WHOSE_WORDS, row.whose)),
-            markdown_text(row.because),
+            _text(row.held_by),
+            _text(word(WHOSE_WORDS, row.whose)),
+            _text(row.because),
         )
         for row in rows
     )
@@ -267,20 +272,20 @@ def _families(view: View, detail: Detail) -> Iterator[str]:
 
 def _family(view: View, family: Family, detail: Detail) -> Iterator[str]:
     title = f"{family.engine or 'engine not known'}, {word(FAMILY_STATE_WORDS, family.state)}"
-    yield f"**{markdown_text(family.id)}: {markdown_text(title)}**"
-    yield markdown_text(view.about(family))
+    yield f"**{_text(family.id)}: {_text(title)}**"
+    yield _text(view.about(family))
     rows = (
         (
             f"{'↳ ' * member.depth}{member.process.pid}",
             _code(member.process.name),
-            markdown_text(member.process.role or ""),
-            UNKNOWN if member.process.state is None else markdown_text(word(STATE_WORDS, member.process.state[:1])),
-            markdown_text(view.holds(member.process)),
+            _text(member.process.role or ""),
+            UNKNOWN if member.process.state is None else _text(word(STATE_WORDS, member.process.state[:1])),
+            _text(view.holds(member.process)),
         )
         for member in view.members(family)
     )
     yield _table(("PID", "name", "role", "state", "memory"), rows, detail.rows)
-    reasons = tuple((pids, markdown_text(fate)) for pids, fate in view.fates(family))
+    reasons = tuple((pids, _text(fate)) for pids, fate in view.fates(family))
     if reasons:
         yield _table(("PIDs", "what a step did to them"), reasons, detail.rows)
 
@@ -293,14 +298,14 @@ def _findings(view: View, detail: Detail) -> Iterator[str]:
 
 
 def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
-    yield f"### {markdown_text(finding.rule)} {markdown_text(finding.title)}"
+    yield f"### {_text(finding.rule)} {_text(finding.title)}"
     about = ["main cause"] if finding.primary else []
     about.append(finding.certainty)
     if finding.explains_mib is not None:
         about.append(f"explains {mib(finding.explains_mib)}")
     about.extend(measure(key, value) for key, value in finding.measures.items())
-    yield markdown_text(", ".join(about))
-    yield markdown_text(finding.text)
+    yield _text(", ".join(about))
+    yield _text(finding.text)
     if detail.quotes:
         quotes = (
             f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}"
@@ -310,23 +315,23 @@ def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
     if finding.rivals:
         rows = (
             (
-                markdown_text(titled(rival.rule, rival.title)),
-                markdown_text(word(RIVAL_WORDS, rival.status)),
-                markdown_text(rival.because),
+                _text(titled(rival.rule, rival.title)),
+                _text(word(RIVAL_WORDS, rival.status)),
+                _text(rival.because),
             )
             for rival in finding.rivals
         )
         yield _table(("what else it could be", "is", "because"), rows, detail.rows)
     if finding.settled_by:
-        yield f"What would settle it: {markdown_text(finding.settled_by)}"
+        yield f"What would settle it: {_text(finding.settled_by)}"
 
 
 def _unknown(view: View, _: Detail) -> Iterator[str]:
     if view.report.unknown:
         yield "## What is not known"
     for ask in view.asks():
-        yield markdown_text(ask.words)
-        yield "\n".join(f"- {markdown_text(titled(rule.rule, rule.title))}" for rule in ask.rules)
+        yield _text(ask.words)
+        yield "\n".join(f"- {_text(titled(rule.rule, rule.title))}" for rule in ask.rules)
         yield "To find out:"
         yield _commands(ask.collect)
 
@@ -338,17 +343,17 @@ def _next_time(view: View, _: Detail) -> Iterator[str]:
         return
     yield "## Next time"
     if following is None:
-        yield markdown_text(f"No command is proposed: {without}.")
+        yield _text(f"No command is proposed: {without}.")
         return
     yield _commands(following.command)
-    yield markdown_text(tried(following))
+    yield _text(tried(following))
 
 
 def _evidence(view: View, detail: Detail) -> Iterator[str]:
     report = view.report
     yield "## Machine and evidence"
     yield from _folded("hosts, inputs and what was read of them", _sources(view, detail))
-    yield markdown_text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
+    yield _text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
 
 
 def _sources(view: View, detail: Detail) -> Iterator[str]:
@@ -360,26 +365,25 @@ def _sources(view: View, detail: Detail) -> Iterator[str]:
                 _code(host.driver_version),
                 _code(host.cuda_version),
                 {True: "yes", False: "no", None: UNKNOWN}[host.privileged],
-                markdown_text(word({}, host.pid_namespace)),
+                _text(word({}, host.pid_namespace)),
             )
             for host in report.hosts
         )
         yield _table(("host", "driver", "CUDA", "seen as root", "PID namespace"), rows, detail.rows)
     if report.inputs:
         inputs = (
-            (_code(ref.id), _code(ref.path), markdown_text(ref.kind), "yes" if ref.complete else "no")
-            for ref in report.inputs
+            (_code(ref.id), _code(ref.path), _text(ref.kind), "yes" if ref.complete else "no") for ref in report.inputs
         )
         yield _table(("input", "path", "kind", "complete"), inputs, detail.rows)
     if report.looks:
-        looks = ((markdown_text(look.id), markdown_text(when(look.time, look.time_error_s))) for look in report.looks)
+        looks = ((_text(look.id), _text(when(look.time, look.time_error_s))) for look in report.looks)
         yield _table(("look", "time"), looks, detail.rows)
     if read := view.read_sources():
-        yield f"Read: {markdown_text(read)}"
+        yield f"Read: {_text(read)}"
     if gaps := view.evidence_gaps():
         yield _table(
             ("not read", "how", "because"),
-            ((markdown_text(gap.what), markdown_text(gap.how), markdown_text(gap.because)) for gap in gaps),
+            ((_text(gap.what), _text(gap.how), _text(gap.because)) for gap in gaps),
             detail.rows,
         )
 

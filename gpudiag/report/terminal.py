@@ -9,7 +9,6 @@ from gpudiag.report.contract import (
     Family,
     Finding,
     Gpu,
-    KillEntry,
     LedgerEntry,
     Report,
     ThenEntry,
@@ -25,17 +24,19 @@ from gpudiag.report.text import (
     WHOSE_WORDS,
     by_reason,
     clip,
+    common_check,
     frees,
     measure,
     mib,
+    name,
     number,
     place,
     size,
     step_outcomes,
     titled,
     tried,
-    trust_text,
     when,
+    why,
     word,
 )
 from gpudiag.report.view import SHARE_WORDS, KillGroup, Share, View, shares
@@ -115,8 +116,9 @@ def _plan(page: Page, view: View) -> None:
             page.say(f"{word({}, stop.kind)} {stop.id}{f' ({where})' if where else ''}", 4)
             page.command(stop.command)
     page.say(view.kill_line())
-    for group in view.kill_groups():
-        _kill_group(page, view, group)
+    groups = view.kill_groups()
+    for group in groups:
+        _commands(page, view, group)
     if plan.keep:
         page.say("Do not kill:")
     page.rows(plan.keep, lambda keep: page.say(f"{keep.name or UNKNOWN}: {keep.because}", 4, f"{keep.pid} "), "process")
@@ -124,24 +126,30 @@ def _plan(page: Page, view: View) -> None:
         page.say("Then:" if plan.kill or plan.stop_first else "Next:")
     for then in plan.then:
         _then(page, then)
+    if groups:
+        page.say("The processes to kill, in order:")
+    for group in groups:
+        _reasons(page, group)
 
 
-def _kill_group(page: Page, view: View, group: KillGroup) -> None:
-    for entry in group.entries:
-        page.say(_kill_entry(entry), 4, f"{entry.order}. {entry.pid}  ")
-    for pids, trust in by_reason((entry.pid, trust_text(entry)) for entry in group.entries):
-        page.say(trust, 4, f"{pids}: ")
-    for pids, reason in by_reason((entry.pid, entry.because) for entry in group.entries):
-        page.say(reason, 4, f"{pids}: ")
+def _commands(page: Page, view: View, group: KillGroup) -> None:
     where = view.place(group.host, group.run_in)
     page.say(f"Paste{f' {where}' if where else ''}:")
     for command in group.commands:
         page.command(command)
+    if check := common_check(group.entries):
+        page.say(f"For all {len(group.entries)}: {check}.")
 
 
-def _kill_entry(entry: KillEntry) -> str:
-    start = f", started {when(entry.start_time)}" if entry.start_time else ""
-    return f"{clip(entry.name or f'name {UNKNOWN}', 80)}, {entry.signal}, {frees(entry)}{start}"
+def _reasons(page: Page, group: KillGroup) -> None:
+    """Each process on a line, then what is the same for several of them."""
+    check = common_check(group.entries)
+    for entry in group.entries:
+        page.say(f"{clip(name(entry), 80)}, {entry.signal}, {frees(entry)}", 4, f"{entry.order}. {entry.pid}  ")
+    for pids, start in by_reason((entry.pid, when(entry.start_time)) for entry in group.entries if entry.start_time):
+        page.say(f"started {start}", 4, f"{pids}: ")
+    for pids, reason in by_reason((entry.pid, why(entry, check)) for entry in group.entries):
+        page.say(reason, 4, f"{pids}: ")
 
 
 def _then(page: Page, then: ThenEntry) -> None:

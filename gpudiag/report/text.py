@@ -173,6 +173,15 @@ def _duration(seconds: float) -> str:
     return f"{number(round(seconds / 3600, 1))} h" if seconds > 3600 else f"{number(seconds)} s"
 
 
+TEXT_CAP: Final = 3_000
+"""Characters of one piece of prose in an output. Commands of the plan are never cut, and the JSON report has all."""
+
+
+def bounded(text: str) -> str:
+    """Prose as long as an output shows it: names and command lines in it are as long as somebody chose."""
+    return clip(text, TEXT_CAP)
+
+
 def clip(text: str, limit: int = 300) -> str:
     """At most ``limit`` characters; says how many were left out."""
     return text if len(text) <= limit else f"{text[:limit]}… ({number(len(text) - limit)} more characters)"
