@@ -29,6 +29,10 @@ class Opened:
     requests: list[str] = field(default_factory=list[str])
     """Addresses that were asked for, the page's own among them."""
 
+    def unfold(self) -> None:
+        """Open what is folded: it is a part of the page as well."""
+        self.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+
 
 Open = Callable[..., Opened]
 

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from gpudiag.report import html
 from tests.browser.conftest import Media, Open, Opened, Scheme
-from tests.unit.report import sample
+from tests.browser.pages import PAGES
 
 pytestmark = pytest.mark.browser
 
-GALLERY = Path(__file__).parents[2] / "reports"
-PAGES: dict[str, Callable[[], str]] = {
-    "held": lambda: _shown("selfmatch-orphans"),
-    "releasing": lambda: _shown("teardown-pinned-40g"),
-    "a transcript": lambda: _shown("ghost-workers"),
-    "nothing held": lambda: _shown("idle"),
-    "hostile": lambda: html.render(sample.hostile()),
-    "empty": lambda: html.render(sample.empty()),
-    "large": lambda: html.render(sample.crowded(gpus=2, workers=20, hours=1)),
-}
 LOOKS: tuple[tuple[Scheme, Media], ...] = (("light", "screen"), ("dark", "screen"), ("light", "print"))
-
-
-def _shown(name: str) -> str:
-    return (GALLERY / f"{name}.html").read_text(encoding="utf-8")
 
 
 def _objections(opened: Opened) -> list[str]:
@@ -43,8 +25,7 @@ def test_axe_objects_to_nothing(name: str, open_page: Open) -> None:
     for scheme, media in LOOKS:
         # The page's policy forbids scripts, axe's too.
         opened = open_page(source, scheme=scheme, media=media, bypass_csp=True)
-        # What is folded is a part of the page as well.
-        opened.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        opened.unfold()
         assert _objections(opened) == [], f"{scheme}, {media}"
 
 
