@@ -31,12 +31,12 @@ from gpudiag.report.text import (
     name,
     number,
     place,
+    reasons,
     size,
     step_outcomes,
     titled,
     tried,
     when,
-    why,
     word,
 )
 from gpudiag.report.view import SHARE_WORDS, KillGroup, Share, View, shares
@@ -148,7 +148,7 @@ def _reasons(page: Page, group: KillGroup) -> None:
         page.say(f"{clip(name(entry), 80)}, {entry.signal}, {frees(entry)}", 4, f"{entry.order}. {entry.pid}  ")
     for pids, start in by_reason((entry.pid, when(entry.start_time)) for entry in group.entries if entry.start_time):
         page.say(f"started {start}", 4, f"{pids}: ")
-    for pids, reason in by_reason((entry.pid, why(entry, check)) for entry in group.entries):
+    for pids, reason in reasons(group.entries, check):
         page.say(reason, 4, f"{pids}: ")
 
 

@@ -298,6 +298,11 @@ def why(entry: KillEntry, check: str) -> str:
     return f"{statement(entry.because)} {statement(entry.certainty if check else trust_text(entry))}".strip()
 
 
+def reasons(entries: Sequence[KillEntry], check: str) -> tuple[tuple[str, str], ...]:
+    """:func:`why`, with the PIDs that share it."""
+    return by_reason((entry.pid, why(entry, check)) for entry in entries)
+
+
 def name(entry: KillEntry) -> str:
     """What the process is called, or that this is not known."""
     return f"name {UNKNOWN}" if entry.name is None else entry.name

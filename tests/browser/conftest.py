@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tests.browser.chromium import FLAGS, NAMES, find
 
@@ -26,8 +26,15 @@ class Opened:
     page: Page
     console: list[str] = field(default_factory=list[str])
     """Messages of the console: errors, refused loads."""
+    dialogs: list[str] = field(default_factory=list[str])
+    """What a script of the page said in a dialog."""
     requests: list[str] = field(default_factory=list[str])
     """Addresses that were asked for, the page's own among them."""
+
+    def dismiss(self, dialog: Dialog) -> None:
+        """Note what it says, and let the page go on."""
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
 
     def unfold(self) -> None:
         """Open what is folded: it is a part of the page as well."""
@@ -64,6 +71,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
             opened = Opened(context.new_page())
             opened.page.on("console", lambda message: opened.console.append(message.text))
             opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
+            opened.page.on("dialog", opened.dismiss)
             opened.page.on("request", lambda request: opened.requests.append(request.url))
             opened.page.emulate_media(media=media, color_scheme=scheme)
             opened.page.goto(file.as_uri(), timeout=TIMEOUT_MS)

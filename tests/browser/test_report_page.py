@@ -67,3 +67,14 @@ def test_paper_shows_what_is_folded(open_page: Open) -> None:
 def test_paper_is_light(open_page: Open) -> None:
     page = open_page(html.render(sample.selfmatch()), scheme="dark", media="print").page
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_escaping_alone_keeps_scripts_out(open_page: Open) -> None:
+    """The policy is the second lock: without it nothing runs and nothing is loaded either."""
+    opened = open_page(html.render(sample.hostile()), bypass_csp=True)
+    assert opened.console == []
+    assert opened.dialogs == []
+    assert len(opened.requests) == 1
+    assert opened.page.evaluate("() => document.scripts.length") == 0
+    bad = open_page("<h1>x</h1><script>alert(1)</script>", bypass_csp=True)
+    assert bad.dialogs == ["1"]

@@ -77,7 +77,8 @@ def _kill(order: int, process: ProcessRef) -> KillEntry:
         check="true",
         command=(
             f"grep -qx {BOOT} /proc/sys/kernel/random/boot_id && "
-            f"[ \"$(cut -d' ' -f22 /proc/{process.pid}/stat)\" = {process.start_ticks} ] && kill -KILL {process.pid}"
+            f"[ \"$(tr '\\n' ' ' </proc/{process.pid}/stat | sed 's/.*) //' | cut -d' ' -f20)\" = "
+            f"{process.start_ticks} ] && kill -KILL {process.pid} || echo '{process.pid}: not killed' >&2"
         ),
         host="H1",
     )
