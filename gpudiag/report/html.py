@@ -8,7 +8,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from gpudiag.report import chart, ledger, text
+from gpudiag.report import causes, chart, ledger, text
 from gpudiag.report.chart import Chart
 from gpudiag.report.contract import Report
 from gpudiag.report.escape import NOT_AS_SHOWN, visible
@@ -54,6 +54,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(  # pyright: ignore[reportUnknownMemberType]
         t=text,
+        why=causes,
         shares=shares,
         share_words=SHARE_WORDS,
         cap=ROW_CAP,

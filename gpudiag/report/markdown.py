@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpudiag.report import ledger
+from gpudiag.report import causes, ledger
 from gpudiag.report.contract import Action, Family, Finding, Gpu, KillEntry, Report
 from gpudiag.report.escape import NOT_AS_SHOWN, markdown_code, markdown_fence, markdown_text, visible
 from gpudiag.report.text import (
@@ -145,7 +145,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | No
 def _verdict(view: View, _: Detail) -> Iterator[str]:
     yield f"# {_text(word(OUTCOME_WORDS, view.report.outcome))}"
     yield _text(view.report.summary)
-    for cause in view.causes():
+    for cause in causes.causes(view.report):
         yield f"**{cause.label}:** {_text(f'{cause.words}. {cause.sure}')}"
     if setting := view.setting():
         yield _text(setting)
@@ -309,7 +309,7 @@ def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
     if detail.quotes:
         quotes = (
             f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}"
-            for item in view.quotes(finding)
+            for item in causes.quotes(finding)
         )
         yield from _folded(f"evidence, {plural(len(finding.evidence), 'line')}", quotes)
     if finding.rivals:
@@ -329,7 +329,7 @@ def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
 def _unknown(view: View, _: Detail) -> Iterator[str]:
     if view.report.unknown:
         yield "## What is not known"
-    for ask in view.asks():
+    for ask in causes.asks(view.report):
         yield _text(ask.words)
         yield "\n".join(f"- {_text(titled(rule.rule, rule.title))}" for rule in ask.rules)
         yield "To find out:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpudiag.report import causes
 from gpudiag.report.contract import (
     Action,
     Family,
@@ -64,7 +65,7 @@ def _verdict(page: Page, view: View) -> None:
     report = view.report
     page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
-    for cause in view.causes():
+    for cause in causes.causes(view.report):
         page.say(f"{cause.words}. {cause.sure}", 0, f"{cause.label}: ")
     if setting := view.setting():
         page.say(setting, 0)
@@ -239,7 +240,7 @@ def _finding(page: Page, view: View, finding: Finding) -> None:
     page.say(finding.text, 4)
     if finding.measures:
         page.say(", ".join(measure(key, value) for key, value in finding.measures.items()), 4, "Measured: ")
-    for evidence in view.quotes(finding):
+    for evidence in causes.quotes(finding):
         page.say(f"{place(view.report, evidence)}: {clip(evidence.quote)}", 4, "Evidence: ")
     for rival in finding.rivals:
         because = f": {rival.because}" if rival.because else ""
@@ -252,7 +253,7 @@ def _unknown(page: Page, view: View) -> None:
     if not view.report.unknown:
         return
     page.heading("What is not known")
-    for ask in view.asks():
+    for ask in causes.asks(view.report):
         page.say(ask.words)
         for rule in ask.rules:
             page.say(titled(rule.rule, rule.title), 4)

@@ -12,9 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from gpudiag.report.contract import (
-    Evidence,
     Family,
-    Finding,
     Gpu,
     Host,
     KillEntry,
@@ -23,10 +21,8 @@ from gpudiag.report.contract import (
     Report,
     SourceRef,
     StopFirst,
-    UnknownRule,
 )
 from gpudiag.report.text import (
-    CERTAINTY_WORDS,
     LEDGER_KIND_WORDS,
     OUTCOME_WORDS,
     STATE_WORDS,
@@ -34,11 +30,8 @@ from gpudiag.report.text import (
     by_reason,
     fate_text,
     listed,
-    mib,
     pids,
     plural,
-    statement,
-    titled,
     total,
     when,
     word,
@@ -63,10 +56,6 @@ _NO_KILL: Final = {
     "released": "There is nothing to kill.",
     "nothing_held": "There is nothing to kill.",
 }
-MAX_CAUSES: Final = 4
-"""Causes on the first screen; all are told further down."""
-_TELLING: Final = 12
-"""Characters from which on a quoted line is taken to say something by itself: ``"887": {`` does not."""
 MAX_DEPTH: Final = 8
 """Deepest indent of a family tree; deeper members are drawn at this depth."""
 
@@ -101,41 +90,6 @@ class KillGroup:
     def commands(self) -> tuple[str, ...]:
         """The commands in order, each once: one command may serve several PIDs."""
         return tuple(dict.fromkeys(entry.command for entry in self.entries))
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One answer to why memory is held, for the first screen."""
-
-    label: str
-    """``Why``, or ``Also`` for the cause of another server's memory."""
-    finding: Finding
-
-    @property
-    def words(self) -> str:
-        """``The pattern does not match the process that holds the memory (GPD101), 35,208 MiB``."""
-        explains = "" if self.finding.explains_mib is None else f", {mib(self.finding.explains_mib)}"
-        return f"{titled(self.finding.rule, self.finding.title)}{explains}"
-
-    @property
-    def sure(self) -> str:
-        """How sure the cause is, and what that means."""
-        return statement(word(CERTAINTY_WORDS, self.finding.certainty))
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One command that would settle what several rules lack."""
-
-    rules: tuple[UnknownRule, ...]
-    collect: str
-
-    @property
-    def words(self) -> str:
-        """What is asked, before the list of the rules. The source may have been read and still say too little."""
-        sources = tuple(dict.fromkeys(source for rule in self.rules for source in rule.missing))
-        about = f" ({listed(sources)})" if sources else ""
-        return f"Too little evidence{about} to tell whether this applies:"
 
 
 @dataclass(frozen=True)
@@ -191,30 +145,6 @@ class View:
                 indexes.setdefault(gpu.host, []).append(gpu.index)
         named = [self._on_host(host, f"GPU {pids(group)}") for host, group in indexes.items()]
         return ", ".join([*named, *(self.gpu_name(gpu.id) for gpu in gpus if gpu.index is None)])
-
-    @cached_property
-    def primary(self) -> Finding | None:
-        """The main cause."""
-        return next((finding for finding in self.report.findings if finding.primary), None)
-
-    def causes(self) -> tuple[Cause, ...]:
-        """The main cause, and that of each other server that still holds memory."""
-        report = self.report
-        if self.primary is None:
-            return ()
-        found = {(self.primary.rule, family): self.primary for family in self.primary.families}
-        for finding in report.findings:
-            for family in finding.families:
-                found.setdefault((finding.rule, family), finding)
-        held = (family for family in report.families if family.outcome == "memory_held" and family.primary)
-        others = [found.get((family.primary or "", family.id)) for family in held]
-        named = [self.primary, *(finding for finding in others if finding is not None and finding != self.primary)]
-        first = "Found" if report.outcome in ("released", "nothing_held") else "Why"
-        return tuple(Cause("Also" if n else first, finding) for n, finding in enumerate(named[:MAX_CAUSES]))
-
-    def quotes(self, finding: Finding) -> tuple[Evidence, ...]:
-        """The finding's evidence, lines that say something before those that only mark a place in a file."""
-        return tuple(sorted(finding.evidence, key=lambda item: len(item.quote.strip()) < _TELLING))
 
     def setting(self) -> str:
         """Where and when: ``gpu-node, 2026-11-30 19:40:13 UTC, driver 590.48.01, CUDA 13.1``; what is known of it."""
@@ -349,13 +279,6 @@ class View:
         held = total(family.holds_mib.values())
         where = f" on {plural(len(family.holds_mib), 'GPU')}" if set(family.holds_mib) <= set(self.gpus) else ""
         return f"Holds {'memory, size not known' if held == UNKNOWN else held}{where}"
-
-    def asks(self) -> tuple[Ask, ...]:
-        """What is not known, by the command that would tell."""
-        by_command: dict[str, list[UnknownRule]] = {}
-        for rule in self.report.unknown:
-            by_command.setdefault(rule.collect, []).append(rule)
-        return tuple(Ask(tuple(rules), command) for command, rules in by_command.items())
 
     def evidence_gaps(self) -> tuple[Gap, ...]:
         """What could not be read: sources that did not answer, and damaged parts of inputs."""

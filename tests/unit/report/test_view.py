@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudiag.report.contract import Evidence, Fate, Gpu, Host, KillEntry, LedgerEntry, Plan, ProcessRef
+from gpudiag.report.contract import Fate, Gpu, Host, KillEntry, LedgerEntry, Plan, ProcessRef
 from gpudiag.report.view import MAX_DEPTH, SHARE_WORDS, View, shares
 from tests.unit.report import sample
 
@@ -138,37 +138,3 @@ def test_gpus_are_named_together_by_host() -> None:
     view = View(base.model_copy(update={"hosts": hosts, "gpus": gpus}))
     assert view.gpu_names(gpus) == "node1 GPU 0–2, node2 GPU 0–2"
     assert view.gpu_names((_gpu(id="GPU-5e1f"),)) == "GPU-5e1f"
-
-
-def test_memory_of_another_server_has_its_own_cause() -> None:
-    base = sample.selfmatch()
-    older = base.findings[1].model_copy(
-        update={"rule": "GPD210", "title": "Left over", "families": ("F2",), "explains_mib": 42180}
-    )
-    causes = View(base.model_copy(update={"findings": (*base.findings, older)})).causes()
-    assert [f"{cause.label}: {cause.words}" for cause in causes] == [
-        "Why: The kill command stopped its own shell (GPD102), 35,208 MiB",
-        "Also: Left over (GPD210), 42,180 MiB",
-    ]
-
-
-def test_a_cause_is_told_once() -> None:
-    base = sample.selfmatch()
-    both = base.findings[0].model_copy(update={"families": ("F1", "F2")})
-    families = tuple(family.model_copy(update={"primary": "GPD102"}) for family in base.families)
-    view = View(base.model_copy(update={"findings": (both,), "families": families}))
-    assert [cause.label for cause in view.causes()] == ["Why"]
-
-
-def test_nothing_held_asks_no_why() -> None:
-    report = sample.selfmatch().model_copy(update={"outcome": "released", "families": ()})
-    assert [cause.label for cause in View(report).causes()] == ["Found"]
-    assert View(sample.empty()).causes() == ()
-
-
-def test_quotes_that_say_something_come_first() -> None:
-    base = sample.selfmatch()
-    lines = ('"887": {', "root 887 55.6 0.4 VLLM::Worker_TP0", "}")
-    quoted = tuple(Evidence(input="I1", member="f", line=n, quote=quote) for n, quote in enumerate(lines))
-    finding = base.findings[0].model_copy(update={"evidence": quoted})
-    assert [item.line for item in View(base).quotes(finding)] == [1, 0, 2]
