@@ -131,6 +131,9 @@ class View:
         """``GPU 0``; with the host where there are several."""
         known = self.gpus.get(gpu)
         if known is None or known.index is None:
+            if gpu.endswith("?"):
+                # The evidence speaks of one GPU and does not say of which.
+                return self._on_host(known.host, "GPU not known") if known else "GPU not known"
             return gpu if gpu.startswith("GPU") else f"GPU {gpu}"
         return self._on_host(known.host, f"GPU {known.index}")
 

@@ -138,3 +138,9 @@ def test_gpus_are_named_together_by_host() -> None:
     view = View(base.model_copy(update={"hosts": hosts, "gpus": gpus}))
     assert view.gpu_names(gpus) == "node1 GPU 0–2, node2 GPU 0–2"
     assert view.gpu_names((_gpu(id="GPU-5e1f"),)) == "GPU-5e1f"
+
+
+def test_a_gpu_that_the_evidence_does_not_tell_apart_has_no_made_up_name() -> None:
+    base = sample.selfmatch()
+    view = View(base.model_copy(update={"gpus": (_gpu(id="node1/gpu?"),)}))
+    assert view.gpu_name("node1/gpu?") == view.gpu_name("?") == "GPU not known"
