@@ -293,6 +293,8 @@ def _fate_reason(row: Row) -> str:
         return f"{tool} was not permitted to signal it"
     if row["selected"] is False and row["blind"] is True:
         return f"{tool} could not see what it has open, as the user who ran it"
+    if row["selected"] is False and tool == "fuser":
+        return f"fuser did not find {row['pattern'] or 'the device'} open in it"
     if row["selected"] is False and row["pattern"] is not None:
         return f"the pattern {row['pattern']} does not match {row['matched_against'] or row['name']}"
     if row["selected"] is False:
