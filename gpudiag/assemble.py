@@ -296,6 +296,8 @@ def _fate_reason(row: Row) -> str:
         return f"{tool} was not permitted to signal it"
     if row["selected"] is False and row["blind"] is True:
         return f"{tool} could not see what it has open, as the user who ran it"
+    if row["selected"] is False and tool == "fuser":
+        return f"fuser did not find {row['pattern'] or 'the device'} open in it"
     if row["selected"] is False and row["pattern"] is not None:
         return f"the pattern {row['pattern']} does not match {row['matched_against'] or row['name']}"
     if row["selected"] is False:
@@ -380,7 +382,12 @@ def _findings(incident: Incident, verdict: Verdict) -> Iterator[c.Finding]:
             text=match.text,
             evidence=tuple(_evidence(incident.citations.items[n]) for n in match.cites[:MAX_EVIDENCE]),
             rivals=tuple(
-                c.Rival(rule=rival.rule, status=rival.status, because=rival.because)
+                c.Rival(
+                    rule=rival.rule,
+                    title=by_id[rival.rule].rule.title if rival.rule in by_id else None,
+                    status=rival.status,
+                    because=rival.because,
+                )
                 for rival in judge_rivals(rule, match, by_id)
             ),
             settled_by=_settled_by(rule, match),
@@ -408,7 +415,7 @@ def _unknown(verdict: Verdict) -> Iterator[c.UnknownRule]:
         missing = _missing(result)
         if missing:
             sources = tuple(dict.fromkeys(source for source, _ in missing))
-            yield c.UnknownRule(rule=result.rule.id, missing=sources, collect=missing[0][1])
+            yield c.UnknownRule(rule=result.rule.id, title=result.rule.title, missing=sources, collect=missing[0][1])
 
 
 def _worth_testing(result: RuleResult) -> tuple[bool, bool, tuple[int, str]]:

@@ -7,22 +7,24 @@ not a plateau.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from gpudiag.report import axis as axes
 from gpudiag.report import lifelines
-from gpudiag.report.axis import Axis
-from gpudiag.report.contract import Gpu, Sample
+from gpudiag.report.axis import WIDTH, Axis
+from gpudiag.report.contract import Action, Event, Gpu, Sample
 from gpudiag.report.lifelines import Lifeline
 from gpudiag.report.text import mib, parse_time, plural
 from gpudiag.report.view import View
 
+T = TypeVar("T")
+
 HEIGHT: Final = 100.0
-MAX_POINTS: Final = 400
+MAX_POINTS: Final = 240
 """Points of one line; more are thinned, keeping the lowest and the highest of each stretch."""
 MAX_DOTS: Final = 60
 """Points that are drawn as dots too; more would touch each other."""
@@ -30,11 +32,18 @@ SMALL_SHARE: Final = 0.4
 """Below this share of the GPU's memory a line gets a scale of its own."""
 HEADROOM: Final = 0.8
 """Share of the height that such a line reaches."""
+MAX_LINES: Final = 64
+"""Process lines: eight GPUs with a worker each and seven others a GPU. More stand in the JSON report."""
+MAX_ACTIONS: Final = 60
+"""Commands that are drawn, the newest ones: each is a mark on every line."""
 MAX_MARKS: Final = 200
-MAX_MARK_ERROR_S: Final = 60.0
-"""An event whose time may be further off than this has no place on the axis."""
+"""Events of a kind."""
 _LABEL_ROOM: Final = 40.0
 """Closer labels than this would overlap."""
+_SENTENCE_ROOM: Final = 400.0
+"""The same for labels that say what a command did, on a narrow screen."""
+_EVENT_KINDS: Final = {"log": "server log", "kernel": "kernel log"}
+"""What an event of a kind was read in; all others are the kernel's trace."""
 _GAP_FACTOR: Final = 5
 """A stretch this many times longer than the usual one counts as not measured."""
 
@@ -64,13 +73,21 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class EventLane:
+    """What one kind of source says happened."""
+
+    name: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
 class Lane:
     """The line of one GPU."""
 
     gpu: str
     name: str
-    top_mib: float
-    """Value at the top edge: the GPU's memory, or less where only a small part of it was ever in use."""
+    top: str
+    """Size at the top edge: the GPU's memory, or less where only a small part of it was ever in use."""
     points: tuple[Point, ...]
     stretches: tuple[Stretch, ...]
     words: str
@@ -86,10 +103,13 @@ class Lane:
 class Chart:
     lanes: tuple[Lane, ...]
     lifelines: tuple[Lifeline, ...]
+    lifelines_left_out: int
     actions: tuple[Mark, ...]
-    events: tuple[Mark, ...]
+    events: tuple[EventLane, ...]
     ticks: tuple[Mark, ...]
     """Labelled moments of the axis."""
+    overview: Chart | None = None
+    """The lanes over all the time that was measured, where this one shows only the part with the commands."""
 
 
 Series = list[tuple[datetime, float]]
@@ -97,23 +117,64 @@ Series = list[tuple[datetime, float]]
 
 def build(view: View) -> Chart | None:
     """The timeline; ``None`` where nothing that it could draw has a time."""
-    axis = axes.of_report(view)
-    if axis is None:
+    whole = axes.of_report(view)
+    if whole is None:
         return None
     series = _series(view)
-    lives = lifelines.build(view, axis) if axis.last > axis.first else ()
+    near = axes.around_commands(view, whole)
+    lives = lifelines.build(view, near or whole) if whole.last > whole.first else ()
     if not series and not lives:
         return None
-    acted = _timed([(action.time, action.id) for action in view.report.actions])
-    placed = [event for event in view.report.events if (event.time_error_s or 0) <= MAX_MARK_ERROR_S]
-    happened = [pair for pair in _timed([(event.time, "") for event in placed]) if axis.covers(pair[0])]
+    if near is None:
+        return _chart(view, whole, series, lives)
+    return replace(_chart(view, near, series, lives), overview=_chart(view, whole, series, ()))
+
+
+def _chart(view: View, axis: Axis, series: dict[str, Series], lives: tuple[Lifeline, ...]) -> Chart:
     return Chart(
-        lanes=tuple(_lane(view, gpu, points, axis) for gpu, points in series.items()),
-        lifelines=lives,
-        actions=_marks(acted, axis),
-        events=_marks(happened[:MAX_MARKS], axis),
+        lanes=_lanes(view, series, axis),
+        lifelines=lives[:MAX_LINES],
+        lifelines_left_out=max(len(lives) - MAX_LINES, 0),
+        actions=_action_marks(view.report.actions, axis),
+        events=_event_lanes(view.report.events, axis),
         ticks=_ticks(axis),
     )
+
+
+def _lanes(view: View, series: dict[str, Series], axis: Axis) -> tuple[Lane, ...]:
+    shown = ((gpu, [point for point in points if axis.covers(point[0])]) for gpu, points in series.items())
+    return tuple(_lane(view, gpu, _thinned(points), axis) for gpu, points in shown if points)
+
+
+def _action_marks(actions: tuple[Action, ...], axis: Axis) -> tuple[Mark, ...]:
+    """Each command, with what it hit and missed where that has room."""
+    timed = _timed([(axes.placed(action.time, action.time_error_s), action) for action in actions])[-MAX_ACTIONS:]
+    edges = [-WIDTH, *(axis.x(time) for time, _ in timed), 2 * WIDTH]
+    marks: list[Mark] = []
+    labelled = -WIDTH
+    for (_, action), before, x, after in zip(timed, edges, edges[1:], edges[2:], strict=False):
+        fits = x - labelled >= _LABEL_ROOM
+        alone = min(x - before, after - x) >= _SENTENCE_ROOM
+        marks.append(Mark(x, (_effect(action) if alone else action.id) if fits else ""))
+        labelled = x if fits else labelled
+    return tuple(marks)
+
+
+def _effect(action: Action) -> str:
+    """``A1: hit 1, missed 5``."""
+    hit = {pid for step in action.steps for pid in step.hit}
+    missed = {pid for step in action.steps for pid in step.missed} - hit
+    parts = [f"{verb} {len(pids)}" for verb, pids in (("hit", hit), ("missed", missed)) if pids]
+    return f"{action.id}: {', '.join(parts)}" if parts else action.id
+
+
+def _event_lanes(events: tuple[Event, ...], axis: Axis) -> tuple[EventLane, ...]:
+    lanes: dict[str, list[Mark]] = {}
+    for time, event in _timed([(axes.placed(event.time, event.time_error_s), event) for event in events]):
+        marks = lanes.setdefault(_EVENT_KINDS.get(event.kind, "kernel trace"), [])
+        if axis.covers(time) and len(marks) < MAX_MARKS:
+            marks.append(Mark(axis.x(time), ""))
+    return tuple(EventLane(name, tuple(marks)) for name, marks in lanes.items() if marks)
 
 
 def _ticks(axis: Axis) -> tuple[Mark, ...]:
@@ -131,7 +192,7 @@ def _series(view: View) -> dict[str, Series]:
     for sample in view.report.samples:
         if (point := _timed_sample(sample)) is not None:
             series.setdefault(sample.gpu, []).append(point)
-    return {gpu: _thinned(sorted(points)) for gpu, points in series.items() if points}
+    return {gpu: sorted(points) for gpu, points in series.items() if points}
 
 
 def _timed_sample(sample: Sample) -> tuple[datetime, float] | None:
@@ -139,9 +200,9 @@ def _timed_sample(sample: Sample) -> tuple[datetime, float] | None:
     return None if time is None or sample.used_mib is None else (time, sample.used_mib)
 
 
-def _timed(pairs: list[tuple[str | None, str]]) -> list[tuple[datetime, str]]:
-    parsed = [(parse_time(time), label) for time, label in pairs]
-    return sorted((time, label) for time, label in parsed if time is not None)
+def _timed(pairs: list[tuple[datetime | None, T]]) -> list[tuple[datetime, T]]:
+    """Those with a time, by time."""
+    return sorted(((time, what) for time, what in pairs if time is not None), key=lambda pair: pair[0])
 
 
 def _thinned(points: Series) -> Series:
@@ -159,7 +220,7 @@ def _thinned(points: Series) -> Series:
 def _lane(view: View, gpu: str, points: Series, axis: Axis) -> Lane:
     top = _top(view.gpus.get(gpu), max(used for _, used in points))
     drawn = tuple(Point(axis.x(time), _y(used, top)) for time, used in points)
-    return Lane(gpu, view.gpu_name(gpu), top, drawn, _stretches(points, drawn), _words(points))
+    return Lane(gpu, view.gpu_name(gpu), _mib(top), drawn, _stretches(points, drawn), _words(points))
 
 
 def _top(gpu: Gpu | None, highest: float) -> float:
@@ -196,19 +257,16 @@ def _words(points: Series) -> str:
     values = [used for _, used in points]
     first, last = points[0], points[-1]
     if len(points) == 1:
-        return f"{mib(first[1])} at {first[0]:%H:%M:%S} UTC, the only measurement."
+        return f"{_mib(first[1])} at {first[0]:%H:%M:%S} UTC, the only measurement."
+    span = f"{plural(len(points), 'measurement')} from {first[0]:%H:%M:%S} to {last[0]:%H:%M:%S} UTC"
+    if _mib(min(values)) == _mib(max(values)):
+        return f"{_mib(first[1])} in all {span}."
     return (
-        f"{mib(first[1])} at {first[0]:%H:%M:%S}, {mib(last[1])} at {last[0]:%H:%M:%S} UTC; "
-        f"lowest {mib(min(values))}, highest {mib(max(values))}, {plural(len(points), 'point')}."
+        f"{_mib(first[1])} at {first[0]:%H:%M:%S}, {_mib(last[1])} at {last[0]:%H:%M:%S} UTC; "
+        f"lowest {_mib(min(values))}, highest {_mib(max(values))}, {plural(len(points), 'measurement')}."
     )
 
 
-def _marks(timed: list[tuple[datetime, str]], axis: Axis) -> tuple[Mark, ...]:
-    marks: list[Mark] = []
-    labelled = -_LABEL_ROOM
-    for time, label in timed[:MAX_MARKS]:
-        x = axis.x(time)
-        fits = x - labelled >= _LABEL_ROOM
-        marks.append(Mark(x, label if fits else ""))
-        labelled = x if fits else labelled
-    return tuple(marks)
+def _mib(value: float) -> str:
+    """A drawing shows no tenths of a MiB."""
+    return mib(round(value) if value >= 10 else value)

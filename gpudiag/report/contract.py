@@ -318,6 +318,8 @@ class Rival(_Model):
     """Another cause that could look the same, and how it stands."""
 
     rule: str
+    title: str | None = None
+    """The rule's title; ``None`` for a rule that this version does not have."""
     status: str
     """One of RIVAL_STATUS_VALUES."""
     because: str = ""
@@ -350,6 +352,8 @@ class UnknownRule(_Model):
     """A rule that could still change the verdict, and how to get the evidence it lacks."""
 
     rule: str
+    title: str | None = None
+    """The rule's title."""
     missing: tuple[str, ...] = ()
     collect: str
     """One command."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Final
 
-from gpudiag.report.axis import WIDTH, Axis
+from gpudiag.report.axis import WIDTH, Axis, placed
 from gpudiag.report.contract import Fate, ProcessRef
 from gpudiag.report.text import parse_time
-from gpudiag.report.view import View
+from gpudiag.report.view import Member, View
 
-MAX_LINES: Final = 64
-"""Eight GPUs with a worker each and seven others a GPU; more stand in the tree below and in the JSON report."""
 _ENDED_STATES: Final = frozenset("ZX")
 
 
@@ -61,8 +58,8 @@ def build(view: View, axis: Axis) -> tuple[Lifeline, ...]:
     planned = {entry.process for entry in view.report.plan.kill}
     families = sorted(view.report.families, key=lambda family: not planned.intersection(family.members))
     members = (member for family in families for member in view.members(family))
-    lines = (_line(member.process, member.depth, times, axis) for member in members)
-    return tuple(islice((line for line in lines if line is not None), MAX_LINES))
+    lines = (_line(view, member, times, axis) for member in members)
+    return tuple(line for line in lines if line is not None)
 
 
 def _times(view: View) -> _Times:
@@ -72,7 +69,9 @@ def _times(view: View) -> _Times:
     for look in report.looks:
         if look.id in looks:
             newest[look.host] = max(looks[look.id], newest.get(look.host, looks[look.id]))
-    actions = {action.id: time for action in report.actions if (time := parse_time(action.time)) is not None}
+    actions = {
+        action.id: time for action in report.actions if (time := placed(action.time, action.time_error_s)) is not None
+    }
     exits = {
         event.process: time
         for event in report.events
@@ -81,27 +80,59 @@ def _times(view: View) -> _Times:
     return _Times(looks, newest, actions, exits)
 
 
-def _line(process: ProcessRef, depth: int, times: _Times, axis: Axis) -> Lifeline | None:
+@dataclass(frozen=True)
+class _End:
+    """How far a process is known to have lived."""
+
+    seen: datetime
+    """It was still there."""
+    until: datetime
+    """It was not there any more; the same as ``seen`` where its end is known exactly."""
+    words: str
+
+
+def _line(view: View, member: Member, times: _Times, axis: Axis) -> Lifeline | None:
+    process = member.process
     seen = times.looks.get(process.last_seen or "")
     if seen is None:
         return None
     start = parse_time(process.start_time)
-    newest = times.newest.get(process.host, seen)
-    exited = times.exits.get(process.id)
-    last = exited or seen
-    gone = exited is not None or seen < newest or (process.state or "")[:1] in _ENDED_STATES
-    until = last if exited is not None or not gone else min((t for t in times.looks.values() if t > seen), default=seen)
+    end = _end(view, process, seen, times)
     return Lifeline(
         pid=process.pid,
         name=process.name or "",
-        depth=depth,
+        depth=member.depth,
         start_x=axis.x(start) if start is not None else 0.0,
-        seen_x=axis.x(last) if gone else WIDTH,
-        end_x=axis.x(until) if gone else WIDTH,
-        ends=gone,
+        seen_x=WIDTH if end is None else axis.x(end.seen),
+        end_x=WIDTH if end is None else axis.x(end.until),
+        ends=end is not None,
         touches=_touches(process.fate, times, axis),
-        words=_words(process, gone=gone, exited=exited is not None),
+        words="; ".join(
+            part for part in (_touched(process), _lives(view, process) if end is None else end.words) if part
+        ),
     )
+
+
+def _end(view: View, process: ProcessRef, seen: datetime, times: _Times) -> _End | None:
+    """``None`` for one that is there in the newest look."""
+    exited = times.exits.get(process.id)
+    if exited is not None:
+        return _End(exited, exited, "exit traced")
+    if process.id in view.dead:
+        # Only the driver still lists it: it was gone before this look, and after the one before.
+        earlier = max((time for time in times.looks.values() if time < seen), default=seen)
+        return _End(earlier, seen, "ended, its memory is held open")
+    if seen < times.newest.get(process.host, seen):
+        return _End(seen, min((time for time in times.looks.values() if time > seen), default=seen), "gone at the end")
+    if (process.state or "")[:1] in _ENDED_STATES and process.id not in view.exiting:
+        return _End(seen, seen, "ended, a zombie")
+    return None
+
+
+def _lives(view: View, process: ProcessRef) -> str:
+    if process.id in view.exiting:
+        return "zombie, threads left"
+    return "alive at the end" if process.state else "listed at the end"
 
 
 def _touches(fates: tuple[Fate, ...], times: _Times, axis: Axis) -> tuple[Touch, ...]:
@@ -114,14 +145,7 @@ def _touches(fates: tuple[Fate, ...], times: _Times, axis: Axis) -> tuple[Touch,
     return tuple(Touch(axis.x(times.actions[action]), hit) for action, hit in reached.items())
 
 
-def _words(process: ProcessRef, *, gone: bool, exited: bool) -> str:
+def _touched(process: ProcessRef) -> str:
     hits = dict.fromkeys(fate.step for fate in process.fate if fate.reached == "yes")
     misses = dict.fromkeys(fate.step.partition(".")[0] for fate in process.fate if fate.reached == "no")
-    touched = f"hit by {', '.join(hits)}" if hits else f"missed by {', '.join(misses)}" if misses else ""
-    if not gone:
-        end = "alive at the end"
-    elif exited:
-        end = "exit traced"
-    else:
-        end = "ended, a zombie" if (process.state or "")[:1] in _ENDED_STATES else "gone at the end"
-    return "; ".join(part for part in (touched, end) if part)
+    return f"hit by {', '.join(hits)}" if hits else f"missed by {', '.join(misses)}" if misses else ""

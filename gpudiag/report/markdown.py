@@ -10,25 +10,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpudiag.report.contract import Action, Family, Finding, Gpu, Report
+from gpudiag.report import causes, ledger
+from gpudiag.report.contract import Action, Family, Finding, Gpu, KillEntry, Report
 from gpudiag.report.escape import NOT_AS_SHOWN, markdown_code, markdown_fence, markdown_text, visible
 from gpudiag.report.text import (
-    LEDGER_KIND_WORDS,
+    FAMILY_STATE_WORDS,
     OUTCOME_WORDS,
+    RIVAL_WORDS,
+    SOURCE_WORDS,
     STATE_WORDS,
+    THEN_WORDS,
     UNKNOWN,
     WHOSE_WORDS,
-    by_reason,
+    bounded,
     clip,
-    fate_text,
-    listed,
+    common_check,
     measure,
     mib,
-    pid_set,
     place,
     plural,
-    step_outcome,
+    step_outcomes,
+    titled,
+    tried,
     when,
+    why,
     word,
 )
 from gpudiag.report.view import KillGroup, View
@@ -46,9 +51,11 @@ class Detail:
     rows: int
     """Of a table outside the plan."""
     plan_rows: int | None
-    """Of the table beside the plan's commands; the commands are all there."""
+    """Of the table beside the plan's commands; the commands are all there. 0 for no table."""
     quotes: bool
     families: bool
+    fence_rows: int | None = None
+    """Of one block of the plan's commands; ``None`` for all in one block, to be copied at once."""
 
 
 _DETAILS: Final = (
@@ -57,6 +64,8 @@ _DETAILS: Final = (
     Detail(rows=100, plan_rows=None, quotes=False, families=False),
     Detail(rows=20, plan_rows=50, quotes=False, families=False),
 )
+_LAST_RESORT: Final = Detail(rows=20, plan_rows=0, quotes=False, families=False, fence_rows=20)
+"""Where the plan's commands alone are too long: as many as fit."""
 _CUT: Final = "This report was too long for a comment. {what} left out here; the JSON report has everything."
 
 
@@ -87,7 +96,7 @@ def _first_blocks(view: View) -> str:
     note = _CUT.format(what="Everything behind this line, perhaps a part of the plan too, is")
     left = COMMENT_CAP - len(note) - len(_FOLD_END) - 6
     kept: list[str] = []
-    for block in (block for section in _SECTIONS for block in section(view, _DETAILS[-1])):
+    for block in (block for section in _SECTIONS for block in section(view, _LAST_RESORT)):
         left -= len(block) + 2
         if left < 0:
             break
@@ -110,6 +119,10 @@ def _folded(summary: str, blocks: Iterable[str]) -> Iterator[str]:
         yield _FOLD_END
 
 
+def _text(value: str) -> str:
+    return markdown_text(bounded(value))
+
+
 def _code(value: str | None) -> str:
     return UNKNOWN if value is None else markdown_code(clip(value))
 
@@ -130,8 +143,12 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cap: int | No
 
 
 def _verdict(view: View, _: Detail) -> Iterator[str]:
-    yield f"# {markdown_text(word(OUTCOME_WORDS, view.report.outcome))}"
-    yield markdown_text(view.report.summary)
+    yield f"# {_text(word(OUTCOME_WORDS, view.report.outcome))}"
+    yield _text(view.report.summary)
+    for cause in causes.causes(view.report):
+        yield f"**{cause.label}:** {_text(f'{cause.words}. {cause.sure}')}"
+    if setting := view.setting():
+        yield _text(setting)
 
 
 def _gpus(view: View, detail: Detail) -> Iterator[str]:
@@ -142,8 +159,8 @@ def _gpus(view: View, detail: Detail) -> Iterator[str]:
 
 def _gpu_row(view: View, gpu: Gpu) -> tuple[str, ...]:
     sizes = (gpu.used_mib, gpu.total_mib, gpu.reserved_mib, gpu.baseline_mib)
-    outcome = markdown_text(word(OUTCOME_WORDS, gpu.outcome))
-    return (markdown_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
+    outcome = _text(word(OUTCOME_WORDS, gpu.outcome))
+    return (_text(view.gpu_name(gpu.id)), _code(gpu.name), *(mib(size) for size in sizes), outcome)
 
 
 def _plan(view: View, detail: Detail) -> Iterator[str]:
@@ -151,40 +168,53 @@ def _plan(view: View, detail: Detail) -> Iterator[str]:
     yield "## What to do"
     for stop in plan.stop_first:
         where = view.stop_place(stop)
-        yield f"First stop {markdown_text(word({}, stop.kind))} {_code(stop.id)} {markdown_text(where)}".strip() + ":"
+        yield f"First stop {_text(word({}, stop.kind))} {_code(stop.id)} {_text(where)}".strip() + ":"
         yield _commands(stop.command)
-    yield markdown_text(view.kill_line())
+    yield _text(view.kill_line())
     for group in view.kill_groups():
         yield from _kill_group(view, group, detail)
+    if plan.keep:
+        yield "**Do not kill:**"
+        rows = ((str(keep.pid), _code(keep.name), _text(keep.because)) for keep in plan.keep)
+        yield _table(("PID", "name", "because"), rows, detail.rows)
+    if plan.then:
+        yield "**Then:**" if plan.kill or plan.stop_first else "**Next:**"
     for then in plan.then:
-        because = f": {markdown_text(then.because)}" if then.because else ""
-        yield f"Then {markdown_text(word({}, then.kind))}{because}"
+        because = f": {_text(then.because)}" if then.because else ""
+        yield f"{_text(word(THEN_WORDS, then.kind))}{because}"
         if then.command:
             yield _commands(then.command)
-    if plan.keep:
-        yield "Do not kill:"
-        rows = ((str(keep.pid), _code(keep.name), markdown_text(keep.because)) for keep in plan.keep)
-        yield _table(("PID", "name", "because"), rows, detail.rows)
 
 
 def _kill_group(view: View, group: KillGroup, detail: Detail) -> Iterator[str]:
     where = view.place(group.host, group.run_in)
-    yield f"Paste {markdown_text(where)}".strip() + ":"
-    yield _commands(*group.commands)
-    rows = (
-        (
-            str(entry.order),
-            str(entry.pid),
-            _code(entry.name),
-            markdown_text(entry.signal),
-            mib(entry.frees_mib),
-            markdown_text(when(entry.start_time)),
-            markdown_text(f"{entry.certainty}, {entry.identity} identity"),
-            markdown_text(entry.because),
-        )
-        for entry in group.entries
+    yield f"Paste {_text(where)}".strip() + ":"
+    step = detail.fence_rows or max(len(group.commands), 1)
+    for first in range(0, len(group.commands), step):
+        yield _commands(*group.commands[first : first + step])
+    if detail.plan_rows == 0:
+        return
+    check = common_check(group.entries)
+    if check:
+        yield _text(f"For all {len(group.entries)}: {check}.")
+    table = _table(_PLAN_HEAD, (_kill_row(entry, check) for entry in group.entries), detail.plan_rows)
+    yield from _folded(f"{plural(len(group.entries), 'process', 'processes')}, each with the reason", [table])
+
+
+_PLAN_HEAD: Final = ("order", "PID", "name", "signal", "frees", "started", "why")
+
+
+def _kill_row(entry: KillEntry, check: str) -> tuple[str, ...]:
+    """``check`` is what stands above the table for all of them, if anything does."""
+    return (
+        str(entry.order),
+        str(entry.pid),
+        _code(entry.name),
+        _text(entry.signal),
+        mib(entry.frees_mib),
+        _text(when(entry.start_time)),
+        _text(why(entry, check)),
     )
-    yield _table(("order", "PID", "name", "signal", "frees", "started", "sure", "because"), rows, detail.plan_rows)
 
 
 def _actions(view: View, detail: Detail) -> Iterator[str]:
@@ -197,37 +227,38 @@ def _actions(view: View, detail: Detail) -> Iterator[str]:
 def _action(view: View, action: Action, detail: Detail) -> Iterator[str]:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
     time = when(action.time, action.time_error_s)
-    yield f"**{markdown_text(action.id)}** {markdown_text(f'{time}, from: {word({}, action.source)}{code}')}"
+    about = f"{time}. {word(SOURCE_WORDS, action.source)}{code}."
+    yield f"**{_text(action.id)}** {_text(about)}"
     yield _commands(clip(action.text, _COMMAND_CAP))
     if action.steps:
         rows = (
             (
-                markdown_text(step.id),
+                _text(step.id),
                 _code(step.text),
-                markdown_text(view.host_name(step.runs_on)),
-                markdown_text(step_outcome(step)),
+                _text(view.host_name(step.runs_on)),
+                _text(outcome),
             )
-            for step in action.steps
+            for step, outcome in zip(action.steps, step_outcomes(action.steps), strict=True)
         )
         yield _table(("step", "command", "on", "what it did"), rows, detail.rows)
 
 
 def _ledger(view: View, detail: Detail) -> Iterator[str]:
-    rows = view.ledger_rows()
+    rows = ledger.rows(view)
     if not rows:
         return
     yield "## Who holds it"
     cells = (
         (
-            markdown_text(view.gpu_name(gpu.id)),
-            mib(entry.mib),
-            "" if entry.pid is None else str(entry.pid),
-            "" if entry.name is None else _code(entry.name),
-            markdown_text(word(LEDGER_KIND_WORDS, entry.kind)),
-            markdown_text(word(WHOSE_WORDS, entry.whose)),
-            markdown_text(" ".join(part for part in (entry.because, view.holder(entry)) if part)),
+            _text(row.gpus),
+            row.size,
+            row.pids,
+            "" if row.name is None else _code(row.name),
+            _text(row.held_by),
+            _text(word(WHOSE_WORDS, row.whose)),
+            _text(row.because),
         )
-        for gpu, entry in rows
+        for row in rows
     )
     yield _table(("GPU", "size", "PID", "name", "held by", "whose", "because"), cells, detail.rows)
 
@@ -240,22 +271,21 @@ def _families(view: View, detail: Detail) -> Iterator[str]:
 
 
 def _family(view: View, family: Family, detail: Detail) -> Iterator[str]:
-    root = UNKNOWN if family.root_pid is None else str(family.root_pid)
-    about = f"{family.engine or 'engine not known'}, root PID {root}, {word({}, family.state)}"
-    yield f"**{markdown_text(family.id)}** {markdown_text(f'{about}; {word(OUTCOME_WORDS, family.outcome)}')}"
+    title = f"{family.engine or 'engine not known'}, {word(FAMILY_STATE_WORDS, family.state)}"
+    yield f"**{_text(family.id)}: {_text(title)}**"
+    yield _text(view.about(family))
     rows = (
         (
             f"{'↳ ' * member.depth}{member.process.pid}",
             _code(member.process.name),
-            markdown_text(member.process.role or ""),
-            UNKNOWN if member.process.state is None else markdown_text(word(STATE_WORDS, member.process.state[:1])),
-            markdown_text(view.holds(member.process)),
+            _text(member.process.role or ""),
+            UNKNOWN if member.process.state is None else _text(word(STATE_WORDS, member.process.state[:1])),
+            _text(view.holds(member.process)),
         )
         for member in view.members(family)
     )
     yield _table(("PID", "name", "role", "state", "memory"), rows, detail.rows)
-    fates = ((process.pid, fate_text(fate)) for process in view.family_processes(family) for fate in process.fate)
-    reasons = tuple((pids, markdown_text(reason)) for pids, reason in by_reason(fates))
+    reasons = tuple((pids, _text(fate)) for pids, fate in view.fates(family))
     if reasons:
         yield _table(("PIDs", "what a step did to them"), reasons, detail.rows)
 
@@ -268,35 +298,42 @@ def _findings(view: View, detail: Detail) -> Iterator[str]:
 
 
 def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
-    yield f"### {markdown_text(finding.rule)} {markdown_text(finding.title)}"
+    yield f"### {_text(finding.rule)} {_text(finding.title)}"
     about = ["main cause"] if finding.primary else []
     about.append(finding.certainty)
     if finding.explains_mib is not None:
         about.append(f"explains {mib(finding.explains_mib)}")
     about.extend(measure(key, value) for key, value in finding.measures.items())
-    yield markdown_text(", ".join(about))
-    yield markdown_text(finding.text)
+    yield _text(", ".join(about))
+    yield _text(finding.text)
     if detail.quotes:
         quotes = (
-            f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}" for item in finding.evidence
+            f"{_code(place(view.report, item))}\n\n{markdown_fence((clip(item.quote),))}"
+            for item in causes.quotes(finding)
         )
         yield from _folded(f"evidence, {plural(len(finding.evidence), 'line')}", quotes)
     if finding.rivals:
         rows = (
-            (markdown_text(rival.rule), markdown_text(word({}, rival.status)), markdown_text(rival.because))
+            (
+                _text(titled(rival.rule, rival.title)),
+                _text(word(RIVAL_WORDS, rival.status)),
+                _text(rival.because),
+            )
             for rival in finding.rivals
         )
-        yield _table(("or else", "is", "because"), rows, detail.rows)
+        yield _table(("what else it could be", "is", "because"), rows, detail.rows)
     if finding.settled_by:
-        yield f"Settled by: {markdown_text(finding.settled_by)}"
+        yield f"What would settle it: {_text(finding.settled_by)}"
 
 
 def _unknown(view: View, _: Detail) -> Iterator[str]:
     if view.report.unknown:
         yield "## What is not known"
-    for rule in view.report.unknown:
-        yield f"**{markdown_text(rule.rule)}** lacks {markdown_text(listed(rule.missing) or 'evidence')}. To get it:"
-        yield _commands(rule.collect)
+    for ask in causes.asks(view.report):
+        yield _text(ask.words)
+        yield "\n".join(f"- {_text(titled(rule.rule, rule.title))}" for rule in ask.rules)
+        yield "To find out:"
+        yield _commands(ask.collect)
 
 
 def _next_time(view: View, _: Detail) -> Iterator[str]:
@@ -306,19 +343,17 @@ def _next_time(view: View, _: Detail) -> Iterator[str]:
         return
     yield "## Next time"
     if following is None:
-        yield markdown_text(f"No command is proposed: {without}.")
+        yield _text(f"No command is proposed: {without}.")
         return
     yield _commands(following.command)
-    matches = pid_set(following.matches) or "none of the recorded PIDs"
-    misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
-    yield f"It would have hit {matches}.{misses} {markdown_text(following.because)}".strip()
+    yield _text(tried(following))
 
 
 def _evidence(view: View, detail: Detail) -> Iterator[str]:
     report = view.report
-    yield "## Evidence"
+    yield "## Machine and evidence"
     yield from _folded("hosts, inputs and what was read of them", _sources(view, detail))
-    yield markdown_text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
+    yield _text(f"{report.tool.name} {report.tool.version}, rules {report.tool.rules_digest}")
 
 
 def _sources(view: View, detail: Detail) -> Iterator[str]:
@@ -330,26 +365,25 @@ def _sources(view: View, detail: Detail) -> Iterator[str]:
                 _code(host.driver_version),
                 _code(host.cuda_version),
                 {True: "yes", False: "no", None: UNKNOWN}[host.privileged],
-                markdown_text(word({}, host.pid_namespace)),
+                _text(word({}, host.pid_namespace)),
             )
             for host in report.hosts
         )
         yield _table(("host", "driver", "CUDA", "seen as root", "PID namespace"), rows, detail.rows)
     if report.inputs:
         inputs = (
-            (_code(ref.id), _code(ref.path), markdown_text(ref.kind), "yes" if ref.complete else "no")
-            for ref in report.inputs
+            (_code(ref.id), _code(ref.path), _text(ref.kind), "yes" if ref.complete else "no") for ref in report.inputs
         )
         yield _table(("input", "path", "kind", "complete"), inputs, detail.rows)
     if report.looks:
-        looks = ((markdown_text(look.id), markdown_text(when(look.time, look.time_error_s))) for look in report.looks)
+        looks = ((_text(look.id), _text(when(look.time, look.time_error_s))) for look in report.looks)
         yield _table(("look", "time"), looks, detail.rows)
     if read := view.read_sources():
-        yield f"Read: {markdown_text(read)}"
+        yield f"Read: {_text(read)}"
     if gaps := view.evidence_gaps():
         yield _table(
             ("not read", "how", "because"),
-            ((markdown_text(gap.what), markdown_text(gap.how), markdown_text(gap.because)) for gap in gaps),
+            ((_text(gap.what), _text(gap.how), _text(gap.because)) for gap in gaps),
             detail.rows,
         )
 

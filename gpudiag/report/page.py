@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from gpudiag.report.escape import NOT_AS_SHOWN, visible
-from gpudiag.report.text import plural
+from gpudiag.report.text import bounded, plural
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Page:
 
     def paint(self, text: str, code: str) -> None:
         """Lines of our own wording in a colour."""
-        for line in _wrap(visible(text), self.width):
+        for line in _wrap(visible(bounded(text)), self.width):
             self._lines.append(f"{code}{line}{_PLAIN}" if self._colour else line)
 
     def heading(self, text: str) -> None:
@@ -37,11 +37,11 @@ class Page:
 
     def say(self, text: str, indent: int = 2, first: str = "") -> None:
         """Prose; ``first`` stands before the first line and the others line up behind it."""
-        head = visible(first)
+        head = visible(bounded(first))
         hang = _width(head)
         if indent + hang > self.width // 2:
             text, head, hang = first + text, "", 0
-        for index, line in enumerate(_wrap(visible(text), self.width - indent - hang)):
+        for index, line in enumerate(_wrap(visible(bounded(text)), self.width - indent - hang)):
             self._lines.append(f"{' ' * indent}{head if index == 0 else ' ' * hang}{line}")
 
     def command(self, text: str, indent: int = 6) -> None:

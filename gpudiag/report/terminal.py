@@ -4,35 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpudiag.report import causes
 from gpudiag.report.contract import (
     Action,
     Family,
     Finding,
     Gpu,
-    KillEntry,
     LedgerEntry,
     Report,
     ThenEntry,
 )
 from gpudiag.report.page import BOLD, MIN_WIDTH, Page
 from gpudiag.report.text import (
-    LEDGER_KIND_WORDS,
+    FAMILY_STATE_WORDS,
     OUTCOME_WORDS,
+    RIVAL_WORDS,
+    SOURCE_WORDS,
+    THEN_WORDS,
     UNKNOWN,
     WHOSE_WORDS,
     by_reason,
     clip,
-    fate_text,
+    common_check,
     frees,
-    listed,
     measure,
     mib,
+    name,
     number,
-    pid_set,
     place,
+    reasons,
     size,
-    step_outcome,
-    trust_text,
+    step_outcomes,
+    titled,
+    tried,
     when,
     word,
 )
@@ -61,6 +65,10 @@ def _verdict(page: Page, view: View) -> None:
     report = view.report
     page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
+    for cause in causes.causes(view.report):
+        page.say(f"{cause.words}. {cause.sure}", 0, f"{cause.label}: ")
+    if setting := view.setting():
+        page.say(setting, 0)
 
 
 def _gpus(page: Page, view: View) -> None:
@@ -109,37 +117,45 @@ def _plan(page: Page, view: View) -> None:
             page.say(f"{word({}, stop.kind)} {stop.id}{f' ({where})' if where else ''}", 4)
             page.command(stop.command)
     page.say(view.kill_line())
-    for group in view.kill_groups():
-        _kill_group(page, view, group)
-    if plan.then:
-        page.say("Then:")
-    for then in plan.then:
-        _then(page, then)
+    groups = view.kill_groups()
+    for group in groups:
+        _commands(page, view, group)
     if plan.keep:
         page.say("Do not kill:")
     page.rows(plan.keep, lambda keep: page.say(f"{keep.name or UNKNOWN}: {keep.because}", 4, f"{keep.pid} "), "process")
+    if plan.then:
+        page.say("Then:" if plan.kill or plan.stop_first else "Next:")
+    for then in plan.then:
+        _then(page, then)
+    if groups:
+        page.say("The processes to kill, in order:")
+    for group in groups:
+        _reasons(page, group)
 
 
-def _kill_group(page: Page, view: View, group: KillGroup) -> None:
-    for entry in group.entries:
-        page.say(_kill_entry(entry), 4, f"{entry.order}. {entry.pid}  ")
-    for pids, trust in by_reason((entry.pid, trust_text(entry)) for entry in group.entries):
-        page.say(trust, 4, f"{pids}: ")
-    for pids, reason in by_reason((entry.pid, entry.because) for entry in group.entries):
-        page.say(reason, 4, f"{pids}: ")
+def _commands(page: Page, view: View, group: KillGroup) -> None:
     where = view.place(group.host, group.run_in)
     page.say(f"Paste{f' {where}' if where else ''}:")
     for command in group.commands:
         page.command(command)
+    if check := common_check(group.entries):
+        page.say(f"For all {len(group.entries)}: {check}.")
 
 
-def _kill_entry(entry: KillEntry) -> str:
-    start = f", started {when(entry.start_time)}" if entry.start_time else ""
-    return f"{clip(entry.name or f'name {UNKNOWN}', 80)}, {entry.signal}, {frees(entry)}{start}"
+def _reasons(page: Page, group: KillGroup) -> None:
+    """Each process on a line, then what is the same for several of them."""
+    check = common_check(group.entries)
+    for entry in group.entries:
+        page.say(f"{clip(name(entry), 80)}, {entry.signal}, {frees(entry)}", 4, f"{entry.order}. {entry.pid}  ")
+    for pids, start in by_reason((entry.pid, when(entry.start_time)) for entry in group.entries if entry.start_time):
+        page.say(f"started {start}", 4, f"{pids}: ")
+    for pids, reason in reasons(group.entries, check):
+        page.say(reason, 4, f"{pids}: ")
 
 
 def _then(page: Page, then: ThenEntry) -> None:
-    page.say(f"{word({}, then.kind)}: {then.because}" if then.because else word({}, then.kind), 4)
+    kind = word(THEN_WORDS, then.kind)
+    page.say(f"{kind}: {then.because}" if then.because else kind, 4)
     if then.command:
         page.command(then.command)
 
@@ -153,15 +169,15 @@ def _actions(page: Page, view: View) -> None:
 
 def _action(page: Page, view: View, action: Action) -> None:
     code = "" if action.exit_code is None else f", exit code {action.exit_code}"
-    source = word({}, action.source)
-    page.say(f"{when(action.time, action.time_error_s)}, from: {source}{code}", first=f"{action.id}  ")
+    source = word(SOURCE_WORDS, action.source)
+    page.say(f"{when(action.time, action.time_error_s)}. {source}{code}.", first=f"{action.id}  ")
     page.command(action.text)
-    for step in action.steps:
+    for step, outcome in zip(action.steps, step_outcomes(action.steps), strict=True):
         host = view.host_name(step.runs_on)
         signal = f"signal {step.signal}" if step.signal else ""
         about = ", ".join(part for part in (signal, f"on {host}" if host else "") if part)
         page.say(f"{step.text}{f'  ({about})' if about else ''}", 4, f"{step.id}  ")
-        page.say(step_outcome(step), 10)
+        page.say(outcome, 10)
 
 
 def _ledger(page: Page, view: View) -> None:
@@ -180,9 +196,8 @@ def _ledger_entry(view: View, entry: LedgerEntry) -> str:
     pid = "" if entry.pid is None else f"PID {entry.pid} "
     name = f"{clip(entry.name, 80)} " if entry.name else ""
     whose = f", {word(WHOSE_WORDS, entry.whose)}" if entry.kind in ("process", "dead_process") else ""
-    held = f", {held}" if (held := view.holder(entry)) else ""
     because = f": {entry.because}" if entry.because and entry.pid is None else ""
-    return f"{size(entry.mib)}  {pid}{name}({word(LEDGER_KIND_WORDS, entry.kind)}{whose}{held}){because}"
+    return f"{size(entry.mib)}  {pid}{name}({view.held_by(entry)}{whose}){because}"
 
 
 def _families(page: Page, view: View) -> None:
@@ -194,18 +209,16 @@ def _families(page: Page, view: View) -> None:
 
 
 def _family(page: Page, view: View, family: Family) -> None:
-    root = UNKNOWN if family.root_pid is None else str(family.root_pid)
-    engine = family.engine or "engine not known"
-    state = word({}, family.state)
-    page.say(f"{engine}, root PID {root}, {state}; {word(OUTCOME_WORDS, family.outcome).lower()}", 2, f"{family.id}  ")
+    title = f"{family.engine or 'engine not known'}, {word(FAMILY_STATE_WORDS, family.state)}"
+    page.say(title, 2, f"{family.id}  ")
+    page.say(view.about(family), 4)
 
     def draw(row: tuple[int, str]) -> None:
         page.say(row[1], 4 + 2 * row[0])
 
     rows = [(member.depth, _member(view, member.process.id)) for member in view.members(family)]
     page.rows(rows, draw, "process")
-    fates = ((process.pid, fate_text(fate)) for process in view.family_processes(family) for fate in process.fate)
-    page.rows(by_reason(fates), lambda row: page.say(row[1], 4, f"{row[0]}: "), "reason")
+    page.rows(view.fates(family), lambda row: page.say(row[1], 4, f"{row[0]}: "), "reason")
 
 
 def _member(view: View, process_id: str) -> str:
@@ -227,22 +240,25 @@ def _finding(page: Page, view: View, finding: Finding) -> None:
     page.say(finding.text, 4)
     if finding.measures:
         page.say(", ".join(measure(key, value) for key, value in finding.measures.items()), 4, "Measured: ")
-    for evidence in finding.evidence:
+    for evidence in causes.quotes(finding):
         page.say(f"{place(view.report, evidence)}: {clip(evidence.quote)}", 4, "Evidence: ")
     for rival in finding.rivals:
         because = f": {rival.because}" if rival.because else ""
-        page.say(f"{rival.rule} is {word({}, rival.status)}{because}", 4, "Or else:  ")
+        page.say(f"{titled(rival.rule, rival.title)} is {word(RIVAL_WORDS, rival.status)}{because}", 4, "Or else:  ")
     if finding.settled_by:
-        page.say(finding.settled_by, 4, "Settled by: ")
+        page.say(finding.settled_by, 4, "What would settle it: ")
 
 
 def _unknown(page: Page, view: View) -> None:
     if not view.report.unknown:
         return
     page.heading("What is not known")
-    for rule in view.report.unknown:
-        page.say(f"lacks {listed(rule.missing) or 'evidence'}. To get it:", first=f"{rule.rule}  ")
-        page.command(rule.collect)
+    for ask in causes.asks(view.report):
+        page.say(ask.words)
+        for rule in ask.rules:
+            page.say(titled(rule.rule, rule.title), 4)
+        page.say("To find out:")
+        page.command(ask.collect)
 
 
 def _next_time(page: Page, view: View) -> None:
@@ -255,14 +271,12 @@ def _next_time(page: Page, view: View) -> None:
         page.say(f"No command is proposed: {without}.")
         return
     page.command(following.command, 4)
-    matches = pid_set(following.matches) or "none of the recorded PIDs"
-    misses = f" It would miss {pid_set(following.misses)}." if following.misses else ""
-    page.say(f"It would have hit {matches}.{misses} {following.because}".strip())
+    page.say(tried(following))
 
 
 def _sources(page: Page, view: View) -> None:
     report = view.report
-    page.heading("Evidence")
+    page.heading("Machine and evidence")
     for host in report.hosts:
         driver = f"driver {host.driver_version or UNKNOWN}, CUDA {host.cuda_version or UNKNOWN}"
         root = {True: "seen as root", False: "not seen as root", None: "rights not known"}[host.privileged]

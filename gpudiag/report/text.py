@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, Report
+from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, NextTime, Report
 
 UNKNOWN: Final = "not known"
 
@@ -43,6 +43,39 @@ STATE_WORDS: Final = {
     "Z": "zombie",
     "X": "dead",
     "I": "idle",
+}
+CERTAINTY_WORDS: Final = {
+    "proven": "proven: the evidence itself shows it",
+    "inferred": "inferred: it fits, and other evidence speaks against what else it could be",
+    "possible": "possible: it fits, and so does something else",
+}
+RIVAL_WORDS: Final = {"excluded": "ruled out", "less_likely": "less likely", "open": "not ruled out"}
+FAMILY_STATE_WORDS: Final = {
+    "running": "running",
+    "orphaned": "orphaned, its first process is gone",
+    "stuck": "stuck, cannot end",
+    "leaving": "ending",
+    "gone": "gone",
+}
+SOURCE_WORDS: Final = {
+    "recorded": "Recorded as it was run",
+    "trace": "Known from the kernel's trace",
+    "audit": "Known from the audit log",
+    "sudo_log": "Known from sudo's log",
+    "history": "Known from the shell's history",
+    "transcript": "Known from the pasted terminal",
+    "stated": "Stated by whoever asked for the report",
+}
+"""Where a clean-up command is known from."""
+THEN_WORDS: Final = {
+    "wait": "Wait",
+    "verify": "Check",
+    "collect": "Look further",
+    "persistence_off": "Turn persistence mode off",
+    "module_reload": "Reload the driver's modules",
+    "gpu_reset": "Reset the GPU",
+    "reboot": "Reboot",
+    "ask_owner": "Ask the owner",
 }
 _CODE: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _UNITS: Final = {"s": "s", "ms": "ms", "mib": "MiB", "kib": "KiB", "pct": "%"}
@@ -132,7 +165,21 @@ def when(time: str | None, error_s: float | None = None) -> str:
         return "time not known"
     parsed = parse_time(time)
     shown = time if parsed is None else f"{parsed:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{shown} ±{number(error_s)} s" if error_s is not None and error_s >= 1 else shown
+    return f"{shown} ±{_duration(error_s)}" if error_s is not None and error_s >= 1 else shown
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that people would use; what is an hour or less keeps its seconds."""
+    return f"{number(round(seconds / 3600, 1))} h" if seconds > 3600 else f"{number(seconds)} s"
+
+
+TEXT_CAP: Final = 3_000
+"""Characters of one piece of prose in an output. Commands of the plan are never cut, and the JSON report has all."""
+
+
+def bounded(text: str) -> str:
+    """Prose as long as an output shows it: names and command lines in it are as long as somebody chose."""
+    return clip(text, TEXT_CAP)
 
 
 def clip(text: str, limit: int = 300) -> str:
@@ -152,23 +199,62 @@ def sentence(text: str) -> str:
     return stripped if not stripped or stripped.endswith((".", "!", "?")) else stripped + "."
 
 
-def step_outcome(step: ActionStep) -> str:
-    """What a step did, in sentences; nothing is said of a list that is empty because nothing is known."""
+def statement(text: str) -> str:
+    """A sentence of its own: what reads as the end of another one gets its capital and its full stop."""
+    ended = sentence(text)
+    return ended[:1].upper() + ended[1:]
+
+
+def titled(rule: str, title: str | None) -> str:
+    """A rule as a reader meets it: ``The step was never run (GPD108)``."""
+    return rule if title is None else f"{title} ({rule})"
+
+
+def tried(following: NextTime) -> str:
+    """What the command for next time does to the recorded processes, and why it is that one."""
+    matches = pid_set(following.matches) or "none of them"
+    misses = f" and misses {pid_set(following.misses)}" if following.misses else ""
+    return f"Tried on the recorded processes, it hits {matches}{misses}. {statement(following.because)}".strip()
+
+
+def step_outcomes(steps: Sequence[ActionStep]) -> tuple[str, ...]:
+    """What each step did. A reason that several share stands in full once, at the first of them that kills."""
+    told: dict[tuple[str, str], str] = {}
+    for step in sorted(steps, key=lambda step: step.tool is None):
+        if step.because:
+            told.setdefault((step.ran, step.because), step.id)
+    outcomes: list[str] = []
+    for step in steps:
+        first = told.get((step.ran, step.because), step.id)
+        outcomes.append(step_outcome(step, "" if first == step.id else first))
+    return tuple(outcomes)
+
+
+def step_outcome(step: ActionStep, reason_as: str = "") -> str:
+    """What a step did, in sentences; nothing is said of a list that is empty because nothing is known.
+
+    ``reason_as`` names the step that gives the same reason in full.
+    """
     ran = word(RAN_WORDS, step.ran)
-    parts = [sentence(f"{ran}: {step.because}" if step.because else ran), *_hits(step)]
+    if reason_as:
+        ran = ran if step.ran == "yes" else f"{ran}, for the same reason as {reason_as}"
+    elif step.because:
+        ran = f"{ran}: {step.because}"
+    parts = [sentence(ran), *_hits(step)]
     if step.collateral:
         parts.append(f"Also hit, though not part of it: {pid_set(step.collateral)}.")
     if step.not_permitted:
         parts.append(f"Not permitted: {pid_set(step.not_permitted)}.")
     if step.error:
         parts.append(f"It said: {sentence(clip(step.error))}")
-    if step.exit_code is not None:
+    if step.exit_code is not None and not re.search(rf"exit code {step.exit_code}\b", ran):
         parts.append(f"Exit code {step.exit_code}.")
     return " ".join(parts)
 
 
 def _hits(step: ActionStep) -> list[str]:
-    hit = [pid_set(step.hit)] if step.hit else []
+    meant = set(step.hit).difference(step.collateral)
+    hit = [pid_set(meant)] if meant else []
     hit.extend(step.hit_shells)
     verb = "Hit" if step.ran == "yes" else "If it ran, it hit"
     parts: list[str] = []
@@ -205,6 +291,21 @@ def common_check(entries: Sequence[KillEntry]) -> str:
     """What the command checks, where that is the same for several entries; else empty."""
     said = {_checked(entry) for entry in entries}
     return said.pop() if len(said) == 1 and len(entries) > 1 else ""
+
+
+def why(entry: KillEntry, check: str) -> str:
+    """Why the process is to be killed and how sure that is; ``check`` is what has been said of all of them."""
+    return f"{statement(entry.because)} {statement(entry.certainty if check else trust_text(entry))}".strip()
+
+
+def reasons(entries: Sequence[KillEntry], check: str) -> tuple[tuple[str, str], ...]:
+    """:func:`why`, with the PIDs that share it."""
+    return by_reason((entry.pid, why(entry, check)) for entry in entries)
+
+
+def name(entry: KillEntry) -> str:
+    """What the process is called, or that this is not known."""
+    return f"name {UNKNOWN}" if entry.name is None else entry.name
 
 
 def fate_text(fate: Fate) -> str:

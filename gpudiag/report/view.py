@@ -5,7 +5,8 @@ No judgement is made here. Values stay unescaped; each output escapes them its o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -21,7 +22,20 @@ from gpudiag.report.contract import (
     SourceRef,
     StopFirst,
 )
-from gpudiag.report.text import STATE_WORDS, UNKNOWN, listed, pids, plural, total, word
+from gpudiag.report.text import (
+    LEDGER_KIND_WORDS,
+    OUTCOME_WORDS,
+    STATE_WORDS,
+    UNKNOWN,
+    by_reason,
+    fate_text,
+    listed,
+    pids,
+    plural,
+    total,
+    when,
+    word,
+)
 
 SHARE_WORDS: Final = {
     "family": "this server",
@@ -37,6 +51,11 @@ SHARE_WORDS: Final = {
 }
 """Shares of a GPU's memory, in the order in which a bar draws them."""
 
+_NO_KILL: Final = {
+    "releasing": "Kill nothing more.",
+    "released": "There is nothing to kill.",
+    "nothing_held": "There is nothing to kill.",
+}
 MAX_DEPTH: Final = 8
 """Deepest indent of a family tree; deeper members are drawn at this depth."""
 
@@ -112,9 +131,37 @@ class View:
         """``GPU 0``; with the host where there are several."""
         known = self.gpus.get(gpu)
         if known is None or known.index is None:
+            if gpu.endswith("?"):
+                # The evidence speaks of one GPU and does not say of which.
+                return self._on_host(known.host, "GPU not known") if known else "GPU not known"
             return gpu if gpu.startswith("GPU") else f"GPU {gpu}"
-        name = f"GPU {known.index}"
-        return f"{self.host_name(known.host)} {name}" if len(self.report.hosts) > 1 else name
+        return self._on_host(known.host, f"GPU {known.index}")
+
+    def _on_host(self, host: str, name: str) -> str:
+        return f"{self.host_name(host)} {name}" if len(self.report.hosts) > 1 else name
+
+    def gpu_names(self, gpus: Sequence[Gpu]) -> str:
+        """``GPU 0–7``: several GPUs, those of a host together."""
+        indexes: dict[str, list[int]] = {}
+        for gpu in gpus:
+            if gpu.index is not None:
+                indexes.setdefault(gpu.host, []).append(gpu.index)
+        named = [self._on_host(host, f"GPU {pids(group)}") for host, group in indexes.items()]
+        return ", ".join([*named, *(self.gpu_name(gpu.id) for gpu in gpus if gpu.index is None)])
+
+    def setting(self) -> str:
+        """Where and when: ``gpu-node, 2026-11-30 19:40:13 UTC, driver 590.48.01, CUDA 13.1``; what is known of it."""
+        report = self.report
+        names = listed([host.name for host in report.hosts if host.name])
+        newest = max((look for look in report.looks if look.time), key=lambda look: look.time or "", default=None)
+        parts = [names, "" if newest is None else when(newest.time, newest.time_error_s)]
+        for label, versions in (
+            ("driver", [host.driver_version for host in report.hosts]),
+            ("CUDA", [host.cuda_version for host in report.hosts]),
+        ):
+            known = dict.fromkeys(version for version in versions if version)
+            parts.append(f"{label} {listed(tuple(known))}" if known else "")
+        return ", ".join(part for part in parts if part)
 
     def holder(self, entry: LedgerEntry) -> str:
         """Who holds the memory of a dead process: ``held open by 702``."""
@@ -144,9 +191,24 @@ class View:
             facts.append(f"parent {process.parent_pid}{alive}")
         return ", ".join(fact for fact in facts if fact)
 
-    def ledger_rows(self) -> tuple[tuple[Gpu, LedgerEntry], ...]:
-        """The ledgers of all GPUs, row by row."""
-        return tuple((gpu, entry) for gpu in self.report.gpus for entry in gpu.ledger)
+    @cached_property
+    def exiting(self) -> frozenset[str]:
+        """Ids of zombies that still hold memory: killed, and some of their threads are left."""
+        zombies = (process for process in self.report.processes if (process.state or "")[:1] == "Z")
+        return frozenset(process.id for process in zombies if any(mib != 0 for mib in process.holds_mib.values()))
+
+    @cached_property
+    def dead(self) -> frozenset[str]:
+        """Ids of processes that have ended though the driver still books memory on them."""
+        entries = (entry for gpu in self.report.gpus for entry in gpu.ledger if entry.kind == "dead_process")
+        return frozenset(entry.process for entry in entries if entry.process is not None)
+
+    def held_by(self, entry: LedgerEntry) -> str:
+        """``live process``, ``dead process, held open by 702``."""
+        kind = word(LEDGER_KIND_WORDS, entry.kind)
+        if entry.kind == "process" and entry.process in self.exiting:
+            kind = "zombie, threads left"
+        return ", ".join(part for part in (kind, self.holder(entry)) if part)
 
     def place(self, host: str, run_in: str) -> str:
         """``on gpu-node, in container vllm``; empty where there is nothing to tell."""
@@ -170,7 +232,7 @@ class View:
         """The plan's kills in one sentence."""
         entries = sorted(self.report.plan.kill, key=lambda entry: entry.order)
         if not entries:
-            return "This report names no process to kill."
+            return _NO_KILL.get(self.report.outcome, "This report names no process to kill.")
         frees = [entry.frees_mib for entry in entries if entry.frees_mib != 0]
         what = "this process" if len(entries) == 1 else f"these {plural(len(entries), 'process', 'processes')} in order"
         return f"Kill {what}: {pids(entry.pid for entry in entries)}.{_gain(frees)}"
@@ -194,6 +256,32 @@ class View:
                 children.setdefault(parent, []).append(name)
         nested = {name for group in children.values() for name in group}
         return tuple(_walk(own, children, [name for name in own if name not in nested]))
+
+    def fates(self, family: Family) -> tuple[tuple[str, str], ...]:
+        """What the steps did to the members: PIDs that share an answer, and the answer."""
+        place = {step.id: n for n, step in enumerate(step for act in self.report.actions for step in act.steps)}
+        fates = [(process, fate) for process in self.family_processes(family) for fate in process.fate]
+        in_order = sorted(fates, key=lambda pair: place.get(pair[1].step, len(place)))
+        shared = Counter(_in_general(process, fate_text(fate)) for process, fate in fates)
+        return by_reason((process.pid, _told(process, fate_text(fate), shared)) for process, fate in in_order)
+
+    def about(self, family: Family) -> str:
+        """First process, state of its memory, main cause, in sentences."""
+        root = UNKNOWN if family.root_pid is None else f"PID {family.root_pid}"
+        holding = self._holding(family)
+        # "Cannot be told" beside what it holds would read as a contradiction.
+        outcome = "" if family.outcome == "inconclusive" and holding else word(OUTCOME_WORDS, family.outcome)
+        titles = {finding.rule: finding.title for finding in self.report.findings}
+        cause = "" if family.primary is None else f"Main cause: {titles.get(family.primary, '')} ({family.primary})"
+        return " ".join(f"{part}." for part in (f"First process: {root}", outcome, holding, cause) if part)
+
+    def _holding(self, family: Family) -> str:
+        """What the family holds, and on how many GPUs where they are known; empty where it holds nothing."""
+        if not family.holds_mib:
+            return ""
+        held = total(family.holds_mib.values())
+        where = f" on {plural(len(family.holds_mib), 'GPU')}" if set(family.holds_mib) <= set(self.gpus) else ""
+        return f"Holds {'memory, size not known' if held == UNKNOWN else held}{where}"
 
     def evidence_gaps(self) -> tuple[Gap, ...]:
         """What could not be read: sources that did not answer, and damaged parts of inputs."""
@@ -227,6 +315,19 @@ def shares(gpu: Gpu) -> tuple[Share, ...]:
     sums["reserve"] = max(gpu.reserved_mib or 0.0, 0.0)
     sums["free"] = max(gpu.total_mib - sum(sums.values()), 0.0)
     return tuple(Share(key, size) for key, size in sums.items() if size > 0)
+
+
+def _in_general(process: ProcessRef, reason: str) -> str:
+    """The reason without what the process is called, so that eight workers share one."""
+    for called, general in ((process.cmdline, "its command line"), (process.name, "its name")):
+        if called and reason.endswith(f" {called}"):
+            return f"{reason.removesuffix(called)}{general}"
+    return reason
+
+
+def _told(process: ProcessRef, reason: str, shared: Counter[str]) -> str:
+    general = _in_general(process, reason)
+    return general if shared[general] > 1 else reason
 
 
 def _gain(frees: list[float | int | None]) -> str:

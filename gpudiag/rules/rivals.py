@@ -28,7 +28,7 @@ def judge_rivals(rule: Rule, match: Match, results: Mapping[str, RuleResult]) ->
 
 def _judge(spec: RivalSpec, match: Match, result: RuleResult | None) -> RivalStatus:
     if result is not None and any(_same_matter(match, other.families) for other in result.matches):
-        return RivalStatus(spec.rule, "open", "It fires as well.")
+        return RivalStatus(spec.rule, "open", "It applies as well and has a finding of its own.")
     # Before the rival's own answer: that may rest on this finding (a step that "did not run" tests quiet for
     # whatever it could have done), so an inferred finding must not exclude a rival through it.
     if spec.excluded_when == "proven" and match.certainty == "proven":
@@ -39,7 +39,7 @@ def _judge(spec: RivalSpec, match: Match, result: RuleResult | None) -> RivalSta
         return RivalStatus(spec.rule, "open", f"It is not tested. {spec.because}")
     if any(_same_matter(match, _families(row)) for row in result.unknown_rows):
         return RivalStatus(spec.rule, "open", f"{_lacking(result)} {spec.because}")
-    return RivalStatus(spec.rule, "excluded", "Its own test is negative.")
+    return RivalStatus(spec.rule, "excluded", "It was tested and does not apply.")
 
 
 def _same_matter(match: Match, families: Sequence[str]) -> bool:
@@ -54,4 +54,5 @@ def _families(row: Row) -> tuple[str, ...]:
 
 def _lacking(result: RuleResult) -> str:
     sources = {result.rule.missing[name].source for name in result.unknown_columns if name in result.rule.missing}
-    return f"Its test lacks evidence: {', '.join(sorted(sources))}." if sources else "Its test lacks evidence."
+    about = f": {', '.join(sorted(sources))}" if sources else ""
+    return f"There is too little evidence to test it{about}."

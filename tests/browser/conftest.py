@@ -1,88 +1,80 @@
-"""A headless browser for the tests of this folder."""
+"""A headless browser for the tests of this folder: the machine's own Chromium, driven by Playwright."""
 
 from __future__ import annotations
 
-import html
-import re
-import shutil
-import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-)
+from tests.browser.chromium import FLAGS, NAMES, find
 
-# A frame has the width that a window of a headless browser refuses; its page cannot run this script.
-_FRAME = """<!doctype html><meta charset=utf-8><body style="margin:0">
-<iframe id=f src="{page}" style="border:0;width:{width}px;height:800px"></iframe><pre id=out></pre><script>
-f.onload = () => {{
-  const page = f.contentDocument, root = page.documentElement;
-  const wide = [...page.querySelectorAll("body *")].filter(
-    (e) => e.getBoundingClientRect().right > root.clientWidth + 1).map((e) => e.tagName);
-  out.textContent = JSON.stringify({{width: root.scrollWidth, view: root.clientWidth, height: root.scrollHeight,
-    wide: wide, loaded: f.contentWindow.performance.getEntriesByType("resource").map((e) => e.name),
-    font: getComputedStyle(page.querySelector("h1")).fontSize,
-    headings: [...page.querySelectorAll("h1,h2,h3")].map((e) => +e.tagName[1])}});
-}};
-</script>"""
+TIMEOUT_MS = 60_000
+
+Scheme = Literal["light", "dark"]
+Media = Literal["screen", "print"]
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the browser made of a page."""
+@dataclass
+class Opened:
+    """A page that has been loaded, and everything it did on the way."""
 
-    measured: str
-    """JSON: width, view, height, wide, loaded, font, headings."""
-    console: tuple[str, ...]
+    page: Page
+    console: list[str] = field(default_factory=list[str])
     """Messages of the console: errors, refused loads."""
+    dialogs: list[str] = field(default_factory=list[str])
+    """What a script of the page said in a dialog."""
+    requests: list[str] = field(default_factory=list[str])
+    """Addresses that were asked for, the page's own among them."""
+
+    def dismiss(self, dialog: Dialog) -> None:
+        """Note what it says, and let the page go on."""
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def unfold(self) -> None:
+        """Open what is folded: it is a part of the page as well."""
+        self.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
 
 
-@pytest.fixture(scope="session")
-def browser() -> str:
-    for name in BROWSERS:
-        if found := shutil.which(name):
-            return found
-    pytest.skip(f"NO BROWSER: none of {', '.join(BROWSERS)} is installed, so the pages were not looked at")
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser a module: it has ended before tests elsewhere count processes and open files."""
+    found = find()
+    if found is None:
+        pytest.skip(f"NO BROWSER: none of {', '.join(NAMES)} is installed, so the pages were not looked at")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=list(FLAGS), timeout=TIMEOUT_MS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture
-def look(browser: str, tmp_path: Path) -> Callable[[Path, int], Seen]:
-    """Open a page in a frame of some width, measure it, and collect what the console says."""
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page given as text: at a width, in a scheme, for the screen or for paper."""
+    with ExitStack() as contexts:
 
-    def open_page(page: Path, width: int) -> Seen:
-        frame = tmp_path / f"frame-{width}.html"
-        frame.write_text(_FRAME.format(page=page.as_uri(), width=width), encoding="utf-8")
-        done = subprocess.run(
-            [
-                browser,
-                *FLAGS,
-                "--allow-file-access-from-files",
-                f"--user-data-dir={tmp_path / 'profile'}",
-                f"--window-size={width + 40},900",
-                "--dump-dom",
-                frame.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=True,
-        )
-        out = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.DOTALL)
-        console = tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line)
-        return Seen(html.unescape(out[1]) if out else "", console)
+        def open_text(
+            text: str, width: int = 1280, scheme: Scheme = "light", media: Media = "screen", bypass_csp: bool = False
+        ) -> Opened:
+            file = tmp_path / "report.html"
+            file.write_text(text, encoding="utf-8")
+            context = browser.new_context(viewport={"width": width, "height": 900}, bypass_csp=bypass_csp)
+            contexts.callback(context.close)
+            opened = Opened(context.new_page())
+            opened.page.on("console", lambda message: opened.console.append(message.text))
+            opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
+            opened.page.on("dialog", opened.dismiss)
+            opened.page.on("request", lambda request: opened.requests.append(request.url))
+            opened.page.emulate_media(media=media, color_scheme=scheme)
+            opened.page.goto(file.as_uri(), timeout=TIMEOUT_MS)
+            return opened
 
-    return open_page
+        yield open_text

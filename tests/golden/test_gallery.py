@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-from gpudiag.explain import explain
-from gpudiag.report import html
-from tests.golden.expectations import Incident, captures, transcripts
+from tests.golden import gallery
+from tests.golden.expectations import Incident
 
-ROOT = Path(__file__).parents[2]
-
-
-def _without_digest(page: str) -> str:
-    """Every edit of a rule changes the digest on every page; only what it changes besides is worth a look."""
-    return re.sub(r"rules [0-9a-f]{64}", "rules", page)
+STALE = "run scripts/gallery and look at what changed"
 
 
-@pytest.mark.parametrize("incident", [*captures(), *transcripts()], ids=lambda incident: incident.name)
+@pytest.mark.parametrize("incident", gallery.incidents(), ids=lambda incident: incident.name)
 def test_report_in_the_gallery_is_current(incident: Incident, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    shown = (ROOT / "reports" / f"{incident.name}.html").read_text(encoding="utf-8")
-    written = html.render(explain([incident.path.relative_to(ROOT)]))
-    assert _without_digest(shown) == _without_digest(written), "run scripts/gallery and look at what changed"
+    monkeypatch.chdir(gallery.ROOT)
+    report = gallery.report_of(incident)
+    for name, text in gallery.files_of(incident, report).items():
+        assert (gallery.FOLDER / name).read_text(encoding="utf-8") == text, f"{name}: {STALE}"
+    assert gallery.index_row(incident, report) in (gallery.FOLDER / gallery.INDEX).read_text(encoding="utf-8"), STALE
 
 
 def test_gallery_has_no_report_of_an_incident_that_is_gone() -> None:
-    known = {f"{incident.name}.html" for incident in (*captures(), *transcripts())}
-    assert {path.name for path in (ROOT / "reports").glob("*.html")} == known
+    known = {incident.name + suffix for incident in gallery.incidents() for suffix in gallery.SUFFIXES}
+    shown = {path.name for path in gallery.FOLDER.iterdir() if path.suffix in gallery.SUFFIXES}
+    assert shown - {gallery.INDEX} == known
+    rows = [line for line in (gallery.FOLDER / gallery.INDEX).read_text().splitlines() if line.startswith("| ")]
+    assert len(rows) == len(gallery.incidents()) + 2
+
+
+def test_the_readme_shows_a_picture_of_a_reasonable_size() -> None:
+    picture = gallery.ROOT / "docs" / "report.png"
+    assert "](docs/report.png)" in (gallery.ROOT / "README.md").read_text(encoding="utf-8")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert 10_000 < picture.stat().st_size <= 150_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from gpudiag.report.contract import (
     Action,
     ActionStep,
@@ -75,7 +77,8 @@ def _kill(order: int, process: ProcessRef) -> KillEntry:
         check="true",
         command=(
             f"grep -qx {BOOT} /proc/sys/kernel/random/boot_id && "
-            f"[ \"$(cut -d' ' -f22 /proc/{process.pid}/stat)\" = {process.start_ticks} ] && kill -KILL {process.pid}"
+            f"[ \"$(tr '\\n' ' ' </proc/{process.pid}/stat | sed 's/.*) //' | cut -d' ' -f20)\" = "
+            f"{process.start_ticks} ] && kill -KILL {process.pid} || echo '{process.pid}: not killed' >&2"
         ),
         host="H1",
     )
@@ -563,3 +566,56 @@ def hostile() -> Report:
 def empty() -> Report:
     """Nothing but a verdict."""
     return Report(tool=TOOL, outcome="inconclusive", summary="There is no memory figure in this evidence.")
+
+
+def crowded(gpus: int = 8, workers: int = 60, hours: int = 6) -> Report:
+    """A large host: as many workers on each GPU, all missed, and memory sampled every five seconds for hours."""
+    base = selfmatch()
+    missed = base.processes[1].fate
+    uuids = [f"GPU-5e1f0a00-0000-4000-8000-{rank:012d}" for rank in range(gpus)]
+    engine = _worker(10_000, "VLLM::EngineCore", 1, "F1", 0, 7000, missed)
+    held = {uuid: [20_000 + rank * workers + n for n in range(workers)] for rank, uuid in enumerate(uuids)}
+    crowd = tuple(
+        _worker(pid, f"VLLM::Worker_TP{rank}_{n}", 10_000, "F1", 0, pid, missed).model_copy(
+            update={"holds_mib": {uuid: 1200 + n}}
+        )
+        for rank, (uuid, numbers) in enumerate(held.items())
+        for n, pid in enumerate(numbers)
+    )
+    ledgers = {
+        uuid: tuple(
+            LedgerEntry(
+                kind="process",
+                whose="family",
+                process=process.id,
+                pid=process.pid,
+                name=process.name,
+                mib=process.holds_mib[uuid],
+                because="booked by the driver on this PID",
+            )
+            for process in crowd
+            if uuid in process.holds_mib
+        )
+        for uuid in uuids
+    }
+    start = datetime(2026, 11, 30, 13, 40, tzinfo=UTC)
+    samples = tuple(
+        Sample(gpu=uuid, time=(start + timedelta(seconds=second)).isoformat(), used_mib=75_000 + second % 997 * rank)
+        for rank, uuid in enumerate(uuids)
+        for second in range(0, hours * 3600, 5)
+    )
+    own = (engine, *crowd)
+    return base.model_copy(
+        update={
+            "gpus": tuple(
+                base.gpus[0].model_copy(
+                    update={"id": uuid, "uuid": uuid, "index": rank, "used_mib": 77459, "ledger": ledgers[uuid]}
+                )
+                for rank, uuid in enumerate(uuids)
+            ),
+            "families": (base.families[0].model_copy(update={"members": tuple(process.id for process in own)}),),
+            "processes": own,
+            "plan": base.plan.model_copy(update={"kill": tuple(_kill(n, who) for n, who in enumerate(own, start=1))}),
+            "samples": samples,
+        }
+    )

@@ -103,3 +103,23 @@ def test_unknown_is_never_zero() -> None:
     text = "".join(Page(render(sample.empty().model_copy(update={"gpus": (gpu,)}))).text)
     assert "used not known, total not known" in text
     assert "0 MiB" not in text
+
+
+def test_a_large_host_makes_a_page_that_a_ticket_takes() -> None:
+    report = sample.crowded(gpus=8, workers=60, hours=6)
+    page = render(report)
+    assert len(page.encode()) < 300_000
+    text = "".join(Page(page).text)
+    assert all(entry.command in text for entry in report.plan.kill)
+    assert "and 417 more processes, in the JSON report" in text
+
+
+def test_the_first_screen_says_why_and_how_sure() -> None:
+    text = "".join(Page(render(sample.selfmatch())).text)
+    cause = text.index("Why: The kill command stopped its own shell (GPD102), 35,208 MiB. Proven")
+    assert cause < text.index("What to do") < text.index("816") < text.index("The processes to kill, in order")
+
+
+def test_without_a_cause_it_says_so() -> None:
+    report = sample.selfmatch().model_copy(update={"findings": ()})
+    assert "this evidence names no cause" in "".join(Page(render(report)).text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudiag.report import axis, lifelines
-from gpudiag.report.contract import Event, Fate, Host, LookRef, ProcessRef, Report
+from gpudiag.report.contract import Event, Fate, Host, LedgerEntry, LookRef, ProcessRef, Report
 from gpudiag.report.view import View
 from tests.unit.report import sample
 
@@ -13,7 +13,9 @@ LOOKS = (
 )
 
 
-def _lines(*processes: ProcessRef, events: tuple[Event, ...] = ()) -> dict[int, lifelines.Lifeline]:
+def _lines(
+    *processes: ProcessRef, events: tuple[Event, ...] = (), ledger: tuple[LedgerEntry, ...] = ()
+) -> dict[int, lifelines.Lifeline]:
     base = sample.selfmatch()
     family = base.families[0].model_copy(update={"members": tuple(process.id for process in processes)})
     action = base.actions[0].model_copy(update={"time": "2026-11-30T19:40:05Z"})
@@ -22,6 +24,7 @@ def _lines(*processes: ProcessRef, events: tuple[Event, ...] = ()) -> dict[int, 
             "hosts": (Host(id="H1", name="n", pid_namespace="host"),),
             "looks": LOOKS,
             "samples": (),
+            "gpus": (base.gpus[0].model_copy(update={"ledger": ledger}),),
             "actions": (action,),
             "families": (family,),
             "processes": processes,
@@ -84,5 +87,18 @@ def test_what_is_not_known_is_not_drawn() -> None:
     assert 5 not in _lines(_process(5, "L9"), _process(6, "L2"))
 
 
-def test_lines_are_bounded() -> None:
-    assert len(_lines(*(_process(pid, "L2") for pid in range(100, 400)))) == lifelines.MAX_LINES
+def test_a_zombie_that_holds_memory_has_not_ended() -> None:
+    line = _lines(_process(5, "L2", state="Z", holds_mib={sample.GPU: 3590}))[5]
+    assert not line.ends
+    assert line.words == "zombie, threads left"
+
+
+def test_one_of_whom_only_its_memory_is_left_has_ended() -> None:
+    dead = LedgerEntry(kind="dead_process", whose="family", process="P5", pid=5, mib=6662, held_by=("P6",))
+    line = _lines(_process(5, "L2", state=None, reached="yes"), _process(6, "L2"), ledger=(dead,))[5]
+    assert (line.seen_x, line.end_x) == (axis.WIDTH * axis.MARGIN, axis.WIDTH * (1 - axis.MARGIN))
+    assert line.words == "hit by A1.1; ended, its memory is held open"
+
+
+def test_who_is_only_listed_is_not_said_to_live() -> None:
+    assert _lines(_process(5, "L2", state=None))[5].words == "listed at the end"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudiag.report.contract import Evidence, Report
+from gpudiag.report.contract import Evidence, Report, UnknownRule
 from gpudiag.report.escape import markdown_code, markdown_text
 from gpudiag.report.markdown import COMMENT_CAP, render
 from tests.unit.report import sample
@@ -166,3 +166,22 @@ def test_a_recorded_command_as_long_as_a_file_is_shortened() -> None:
     shown = render(report.model_copy(update={"actions": (action,)}))
     assert len(shown) <= COMMENT_CAP
     assert "more characters)" in shown
+
+
+def test_of_commands_in_one_place_as_many_are_kept_as_fit() -> None:
+    report = sample.crowded()
+    shown = render(report)
+    assert COMMENT_CAP - 10_000 < len(shown) <= COMMENT_CAP
+    commands = [line for line in shown.split("\n") if "kill -KILL" in line]
+    assert commands == [entry.command for entry in report.plan.kill][: len(commands)]
+    assert "perhaps a part of the plan too, is left out here" in shown
+    assert list(_outside_fences(shown))
+
+
+def test_unknown_causes_are_named_and_asked_for_once() -> None:
+    rules = tuple(
+        UnknownRule(rule=f"GPD20{n}", title=f"Cause {n}", missing=("process table",), collect="ps -e") for n in (1, 2)
+    )
+    shown = render(sample.empty().model_copy(update={"unknown": rules}))
+    assert "- Cause 1 (GPD201)\n- Cause 2 (GPD202)" in shown
+    assert shown.count("ps -e") == 1

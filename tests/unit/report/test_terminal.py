@@ -60,7 +60,7 @@ def test_verdict_then_gpus_then_plan_then_reasons() -> None:
     shown = render(sample.selfmatch())
     order = [
         "MEMORY IS STILL HELD", "GPUS", "WHAT TO DO", "WHAT HAPPENED", "WHO HOLDS IT", "SERVERS AND THEIR PROCESSES",
-        "WHY", "WHAT IS NOT KNOWN", "NEXT TIME", "EVIDENCE",
+        "WHY", "WHAT IS NOT KNOWN", "NEXT TIME", "MACHINE AND EVIDENCE",
     ]  # fmt: skip
     headings = [line for line in shown.splitlines() if line.isupper() and not line.startswith(" ")]
     assert headings == order

@@ -48,6 +48,7 @@ def test_a_sum_admits_what_it_lacks(given: list[float | None], expected: str) ->
     [
         ("2026-11-30T19:40:09.876Z", 0.01, "2026-11-30 19:40:09 UTC"),
         ("2026-11-30T19:40:09Z", 2.0, "2026-11-30 19:40:09 UTC ±2 s"),
+        ("2026-02-20T19:00:06Z", 50_400.0, "2026-02-20 19:00:06 UTC ±14 h"),
         ("yesterday", None, "yesterday"),
         ("0001-01-01T00:00:00+23:00", None, "0001-01-01T00:00:00+23:00"),
         (None, None, "time not known"),
@@ -116,3 +117,32 @@ def test_code_spans(given: str, expected: tuple[tuple[bool, str], ...]) -> None:
 def test_clip_says_what_it_left_out() -> None:
     assert text.clip("x" * 10, 4) == "xxxx… (6 more characters)"
     assert text.clip("xxxx", 4) == "xxxx"
+
+
+def _step(number: int, tool: str | None, because: str) -> ActionStep:
+    return ActionStep(id=f"A1.{number}", text="x", tool=tool, ran="no", because=because)
+
+
+def test_a_shared_reason_is_told_once_and_where_it_matters() -> None:
+    steps = (_step(2, None, "the shell died"), _step(3, "fuser", "the shell died"), _step(4, None, "never asked"))
+    assert text.step_outcomes(steps) == (
+        "Did not run, for the same reason as A1.3.",
+        "Did not run: the shell died.",
+        "Did not run: never asked.",
+    )
+
+
+def test_a_statement_stands_on_its_own() -> None:
+    assert text.statement("the group names every member") == "The group names every member."
+    assert text.statement("") == ""
+
+
+def test_an_exit_code_is_told_once() -> None:
+    step = ActionStep(id="A1.1", text="kill 7", ran="yes", because="the line ended with exit code 0", exit_code=0)
+    assert text.step_outcome(step) == "Ran: the line ended with exit code 0."
+    assert text.step_outcome(step.model_copy(update={"exit_code": 1})).endswith("exit code 0. Exit code 1.")
+
+
+def test_who_was_hit_besides_is_not_counted_twice() -> None:
+    step = ActionStep(id="A1.1", text="pkill x", ran="yes", hit=(7, 11), collateral=(11,))
+    assert text.step_outcome(step) == "Ran. Hit 7. Also hit, though not part of it: 11."

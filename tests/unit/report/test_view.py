@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudiag.report.contract import Gpu, KillEntry, LedgerEntry, Plan
+from gpudiag.report.contract import Fate, Gpu, Host, KillEntry, LedgerEntry, Plan, ProcessRef
 from gpudiag.report.view import MAX_DEPTH, SHARE_WORDS, View, shares
 from tests.unit.report import sample
 
@@ -98,3 +98,49 @@ def test_the_kill_line_never_takes_unknown_for_nothing() -> None:
 def test_gaps_name_sources_and_damage() -> None:
     assert [(gap.what, gap.how) for gap in View(sample.selfmatch()).evidence_gaps()] == [("kernel log (I1)", "denied")]
     assert len(View(sample.hostile()).evidence_gaps()) == 3
+
+
+def test_what_happened_to_like_processes_is_told_once() -> None:
+    base = sample.selfmatch()
+
+    def missed(process: ProcessRef) -> ProcessRef:
+        reason = f"the pattern x does not match {process.cmdline}"
+        fate = (Fate(step="A1.1", reached="no", certainty="proven", because=reason),)
+        return process.model_copy(update={"fate": fate})
+
+    processes = tuple(missed(process) if process.role == "worker" else process for process in base.processes)
+    view = View(base.model_copy(update={"processes": processes}))
+    first, second = (view.fates(family) for family in view.report.families)
+    told = "A1.1: not reached (proven): the pattern x does not match its command line"
+    assert ("887–890", told) in first
+    assert ("699, 700", told) in second
+    assert [pids for pids, reason in first if reason.startswith("A1.3")] == ["886"]
+
+
+def test_a_reason_of_one_process_names_it() -> None:
+    base = sample.selfmatch()
+    fate = (Fate(step="A1.1", reached="no", certainty="proven", because="x does not match VLLM::Worker_TP0"),)
+    processes = tuple(p.model_copy(update={"fate": fate if p.pid == 887 else ()}) for p in base.processes)
+    view = View(base.model_copy(update={"processes": processes}))
+    assert view.fates(base.families[0]) == (("887", "A1.1: not reached (proven): x does not match VLLM::Worker_TP0"),)
+
+
+def test_where_and_when_is_told_as_far_as_it_is_known() -> None:
+    assert View(sample.selfmatch()).setting() == "gpu-node, 2026-11-30 19:40:13 UTC, driver 590.48.01, CUDA 13.1"
+    assert View(sample.ghost_workers()).setting() == "gpu-node"
+    assert View(sample.empty()).setting() == ""
+
+
+def test_gpus_are_named_together_by_host() -> None:
+    base = sample.selfmatch()
+    hosts = tuple(Host(id=f"H{n}", name=f"node{n}") for n in (1, 2))
+    gpus = tuple(_gpu(id=f"g{host}{n}", host=f"H{host}", index=n) for host in (1, 2) for n in range(3))
+    view = View(base.model_copy(update={"hosts": hosts, "gpus": gpus}))
+    assert view.gpu_names(gpus) == "node1 GPU 0–2, node2 GPU 0–2"
+    assert view.gpu_names((_gpu(id="GPU-5e1f"),)) == "GPU-5e1f"
+
+
+def test_a_gpu_that_the_evidence_does_not_tell_apart_has_no_made_up_name() -> None:
+    base = sample.selfmatch()
+    view = View(base.model_copy(update={"gpus": (_gpu(id="node1/gpu?"),)}))
+    assert view.gpu_name("node1/gpu?") == view.gpu_name("?") == "GPU not known"

@@ -67,6 +67,6 @@ def test_status(excluded_when: str, certainty: str, answer: str | None, expected
 
 def test_the_reason_says_what_it_rests_on() -> None:
     assert status("proven", "inferred", "quiet")[1] == "Because."
-    assert status("never", "proven", "quiet")[1] == "Its own test is negative."
-    assert status("never", "proven", "unknown")[1] == "Its test lacks evidence: open handles. Because."
+    assert status("never", "proven", "quiet")[1] == "It was tested and does not apply."
+    assert status("never", "proven", "unknown")[1] == "There is too little evidence to test it: open handles. Because."
     assert status("never", "proven", None)[1] == "It is not tested. Because."
