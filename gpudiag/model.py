@@ -432,6 +432,23 @@ class TraceEvent:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """A process ended while a flight recorder ran."""
+
+    host: str
+    pid: int
+    start_ticks: int
+    time_ns: int
+    """When, at the latest."""
+    time_error_ns: int
+    """How much earlier it may have been; 0 where the kernel told the recorder."""
+    signal: Optional[int]
+    """The signal that ended it, by the kernel's word; ``None``: none did, or nobody told."""
+    exit_code: Optional[int]
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class ClockPair:
     """The same instant on two clocks."""
 

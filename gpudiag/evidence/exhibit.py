@@ -50,6 +50,8 @@ class LookName:
     """Unique over all inputs: ``I1:before``."""
     name: str
     host: str
+    recalled: bool = False
+    """Nobody looked then: it is put together from what a flight recorder had written."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import List, Sequence
 
 FIRST_LOOKS = ("before", "after", "later")
 _WHOLE_INCIDENT = re.compile(
-    r"(kill-commands\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|.*\.log)\Z", re.IGNORECASE
+    r"(kill-commands\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|watch\.jsonl|.*\.log)\Z",
+    re.IGNORECASE,
 )
 
 _LOG = re.compile(
