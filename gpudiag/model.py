@@ -388,7 +388,7 @@ class KillAction:
     """What it printed, standard output and error together; ``None`` where that was not recorded."""
     script_text: Optional[str]
     source: str
-    """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``transcript`` or ``stated``."""
+    """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``watch``, ``transcript`` or ``stated``."""
     cited: Citation
     local_s: Optional[int] = None
     """When, on the host's own clock, where that was printed (``date``): in the terms of ``Process.started_local_s``."""

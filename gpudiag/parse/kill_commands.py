@@ -12,7 +12,7 @@ from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import QUOTE_CAP, Segment
 
 RECORDED = "recorded"
-_SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "transcript", "stated"})
+_SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "watch", "transcript", "stated"})
 _TYPED = frozenset({"history", "stated"})
 """Lines that somebody typed at a prompt."""
 _ERROR_CAP_S = 1e9

@@ -62,7 +62,7 @@ def follow(machine: Machine, out: Out, every_s: float, given: Given) -> None:
         why = None
     except OSError as error:
         events, why = None, error.strerror or str(error)
-    passes = _Passes(machine, out, given)
+    passes = Passes(machine, out, given)
     passes.say({"is": "events", "because": why})
     end = time.monotonic()
     while True:
@@ -76,7 +76,9 @@ def follow(machine: Machine, out: Out, every_s: float, given: Given) -> None:
         passes.wait(end, events)
 
 
-class _Passes:
+class Passes:
+    """What is known of everybody, and what of it is news."""
+
     def __init__(self, machine: Machine, out: Out, given: Given) -> None:
         self._proc = machine.proc
         self._out = out
@@ -116,7 +118,7 @@ class _Passes:
                 return
             if select.select([events.starts], [], [], left)[0]:
                 for event in events.started():
-                    self._started(event)
+                    self.started(event)
 
     def listed(self, ends: dict[int, Event]) -> None:
         """One pass."""
@@ -158,7 +160,7 @@ class _Passes:
         if not stat.kernel:
             heapq.heappush(self._due, (time.monotonic() + (_spread(pid) if spread else age), pid))
 
-    def _started(self, event: Event) -> None:
+    def started(self, event: Event) -> None:
         """A program has begun: it has a new command line."""
         self._reads += 1
         if self._reads > _READS_CAP:

@@ -35,10 +35,10 @@ class Taken(NamedTuple):
 
 def sources(machine: Machine, folder: str | None) -> list[Source]:
     """``folder``: of the ring, where a person has named one. None where nobody has ever recorded."""
-    folders = _folders(machine, folder)
-    if folder is None and not any(os.path.isdir(name) for name in folders):  # noqa: PTH112
+    looked = folders(machine, folder)
+    if folder is None and not any(os.path.isdir(name) for name in looked):  # noqa: PTH112
         return []
-    return [Source("flight recorder", MEMBER, _DEADLINE_S, produce=lambda out: _produce(machine, folders, out))]
+    return [Source("flight recorder", MEMBER, _DEADLINE_S, produce=lambda out: _produce(machine, looked, out))]
 
 
 def lines(taken: Taken) -> Iterator[bytes]:
@@ -62,12 +62,12 @@ def lines(taken: Taken) -> Iterator[bytes]:
                     repeats = False
 
 
-def found(machine: Machine, folders: Sequence[str]) -> Taken | None:
+def found(machine: Machine, looked: Sequence[str]) -> Taken | None:
     """The ring of this boot and PID namespace; ``None``: there is none. ``OSError``: it may not be read."""
     here = own(machine.proc)
     denied: OSError | None = None
     others = 0
-    for folder in folders:
+    for folder in looked:
         try:
             files = segments(Path(folder))
         except FileNotFoundError:
@@ -85,13 +85,14 @@ def found(machine: Machine, folders: Sequence[str]) -> Taken | None:
     return Taken((), 0, others) if others else None
 
 
-def _folders(machine: Machine, folder: str | None) -> list[str]:
+def folders(machine: Machine, folder: str | None) -> list[str]:
+    """Where rings may be; ``folder``: where a person says that one is."""
     return places.searched(root=machine.root) if folder is None else [folder]
 
 
-def _produce(machine: Machine, folders: Sequence[str], out: Out) -> None:
+def _produce(machine: Machine, looked: Sequence[str], out: Out) -> None:
     try:
-        taken = found(machine, folders)
+        taken = found(machine, looked)
     except OSError as error:
         raise Ended("denied", f"{error.filename}: {error.strerror}; root can read the flight recorder's ring") from None
     if taken is None:
