@@ -81,6 +81,8 @@ class _Past:
         self.state = State()
         self.endings: list[Ending] = []
         self.samples: list[Line] = []
+        self._begun: Line | None = None
+        """The newest beginning of a segment."""
         self._ticks: list[int] = []
         self._of_interest: list[tuple[int, int]] = []
         """(earliest time, latest time) of ends."""
@@ -90,6 +92,8 @@ class _Past:
         ended = self.state.processes.get(line.integer("pid") or 0) if line.kind == "gone" else None
         interesting = ended is not None and self._interesting(ended.pid)
         vanished = self.state.take(line)
+        if line.kind == "ring":
+            self._begun = line
         if line.kind == "tick" and line.time_ns is not None and self.state.complete:
             self._ticks.append(line.time_ns)
         elif line.kind == "gpu":
@@ -98,7 +102,7 @@ class _Past:
         elif line.kind == "gone" and ended is not None and ended.start == line.integer("start"):
             self._end(line, ended.pid, ended.start, interesting)
         for pid, start, held in vanished:
-            self._end(line, pid, start, held)
+            self._end(self._begun or line, pid, start, held)
 
     def moments(self, actions: Sequence[KillAction]) -> list[int]:
         """Ticks whose state is worth a look, in order."""
