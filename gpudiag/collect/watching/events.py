@@ -1,7 +1,7 @@
-"""The kernel's own word on every program that starts and every process that ends: its process connector (netlink).
+"""The kernel's own word on every process and program that starts and every one that ends: its process connector.
 
-Two sockets, because the one wakes and the other does not: a program that kills lives for milliseconds and has to be
-read at once; an end can wait for the next pass. Filters in the kernel drop what threads do.
+Several sockets (netlink), because one of them wakes and the others do not: a program that kills lives for milliseconds
+and has to be read at once; the rest can wait for the next pass. Filters in the kernel drop what threads do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 _NETLINK_CONNECTOR = 11
 _CN_IDX_PROC = 1
 _LISTEN = 1
-_EXEC, _EXIT = 0x00000002, 0x80000000
+_FORK, _EXEC, _EXIT = 0x00000001, 0x00000002, 0x80000000
 _WHAT, _DATA = 36, 52
 """Where in a message the kind and what belongs to it stand: behind ``nlmsghdr`` and ``cn_msg``."""
 _EVENT = struct.Struct("=IIQIIII")
@@ -46,18 +46,19 @@ class Connector:
         # The kernel answers nobody in another namespace, and its PIDs would be the wrong ones there.
         if os.readlink("/proc/self/ns/pid") != _INITIAL:  # noqa: PTH115
             raise OSError(errno.EPERM, "in a PID namespace of its own")
-        self.starts = _subscribed(_EXEC)
-        try:
-            self._ends = _subscribed(_EXIT)
-        except OSError:
-            self.starts.close()
-            raise
+        self.starts = _subscribed(_EXEC, _DATA)
+        self._births = _subscribed(_FORK, _DATA + 8)
+        self._ends = _subscribed(_EXIT, _DATA)
         self.lost = False
         """There were more than could be taken since somebody asked last."""
 
     def started(self) -> Iterator[Event]:
         """Programs that have started since the last call."""
         return self._drained(self.starts)
+
+    def born(self) -> Iterator[Event]:
+        """Processes that were forked since the last call."""
+        return self._drained(self._births)
 
     def ended(self) -> Iterator[Event]:
         """Processes that have ended since the last call."""
@@ -76,9 +77,11 @@ class Connector:
                 continue
             if len(data) < _WHAT + _EVENT.size:
                 continue
-            what, _, stamp, pid, _, status, _ = _EVENT.unpack_from(data, _WHAT)
-            if what in (_EXEC, _EXIT):
-                yield Event(pid, stamp / 1e9, status if what == _EXIT else None)
+            what, _, stamp, pid, _, third, _ = _EVENT.unpack_from(data, _WHAT)
+            if what == _FORK:
+                yield Event(third, stamp / 1e9, None)
+            elif what in (_EXEC, _EXIT):
+                yield Event(pid, stamp / 1e9, third if what == _EXIT else None)
 
 
 class _Step(Structure):
@@ -89,10 +92,10 @@ class _Program(Structure):
     _fields_ = (("length", c_uint16), ("steps", c_void_p))
 
 
-def _subscribed(what: int) -> socket.socket:
+def _subscribed(what: int, at: int) -> socket.socket:
     source = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, _NETLINK_CONNECTOR)
     try:
-        _filter(source, what)
+        _filter(source, what, at)
         try:
             source.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
         except OSError:
@@ -110,15 +113,17 @@ def _subscribed(what: int) -> socket.socket:
     return source
 
 
-def _filter(source: socket.socket, what: int) -> None:
-    """Let pass: this kind, of whole processes, and the answer to the subscription (kind 0)."""
+def _filter(source: socket.socket, what: int, at: int) -> None:
+    """Let pass: this kind, of whole processes, and the answer to the subscription (kind 0). ``at``: where in a message
+    of this kind the ids of the task and of its process stand.
+    """
     steps = (_Step * 9)(
         _Step(_LOAD, 0, 0, _WHAT),
         _Step(_EQUAL, 5, 0, 0),
         _Step(_EQUAL, 0, 5, socket.htonl(what)),
-        _Step(_LOAD, 0, 0, _DATA),
+        _Step(_LOAD, 0, 0, at),
         _Step(_TO_X, 0, 0, 0),
-        _Step(_LOAD, 0, 0, _DATA + 4),
+        _Step(_LOAD, 0, 0, at + 4),
         _Step(_EQUAL_X, 0, 1, 0),
         _Step(_RETURN, 0, 0, 0xFFFFFFFF),
         _Step(_RETURN, 0, 0, 0),

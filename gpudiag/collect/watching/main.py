@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.telling import say
 from gpudiag.collect.watching import places
-from gpudiag.collect.watching.recorder import Recorder, open_ring
+from gpudiag.collect.watching.recorder import Recorder
 from gpudiag.collect.watching.ring import Bounds, TakenError
 
 EXIT_ENDED = 0
@@ -32,7 +33,7 @@ def main(words: Sequence[str], machine: Machine | None = None) -> int:
     given = parser.parse_args(words)
     folder: str = given.directory
     try:
-        recorder = Recorder(open_ring(folder, Bounds(given.keep, given.max_size)), machine)
+        recorder = Recorder(Path(folder), Bounds(given.keep, given.max_size), machine)
     except TakenError as error:
         say(f"gpudiag: {error} records in {folder} already; one writer at a time")
         return EXIT_TAKEN

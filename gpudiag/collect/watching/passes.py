@@ -1,12 +1,13 @@
 """The child that looks at processes: who is new and who is gone every second, the others now and then.
 
 A whole pass over ``/proc`` costs as much as a minute of this may. So a process is read when it is new, at ages of 1, 2,
-4 … 128 seconds, in which programs start others, open devices and change their titles, and then every five minutes;
+4 … 128 seconds, in which programs start others, open devices and change their titles, and then every ten minutes;
 who has a device, and whoever started him, every second, as far as a state and a parent go.
 """
 
 from __future__ import annotations
 
+import gc
 import heapq
 import os
 import select
@@ -21,12 +22,13 @@ from gpudiag.collect.watching.known import Row, line
 from gpudiag.collect.watching.reading import QUIET, Reader, Stat
 
 _LAST_AGE_S = 128.0
-_AGAIN_S = 300.0
+_AGAIN_S = 600.0
+_LISTED_AGAIN_S = 10.0
+"""Where the kernel tells who comes and goes, the list of all processes is only there to check."""
 _READS_CAP = 200
 """Programs that are read in one second because they have just started; more are a flood, and the pass will do."""
 _FIRST_PART = 200
 """Processes of the first pass after which it is said that it goes on."""
-_ENDS_CAP = 10_000
 _ANCESTORS = 8
 _KTHREADD = 2
 
@@ -64,12 +66,18 @@ def follow(machine: Machine, out: Out, every_s: float, given: Given) -> None:
         events, why = None, error.strerror or str(error)
     passes = Passes(machine, out, given)
     passes.say({"is": "events", "because": why})
-    end = time.monotonic()
+    gc.disable()  # There are no cycles here, and a search for them costs more than a pass.
+    end = whole = time.monotonic()
     while True:
-        passes.listed({} if events is None else {event.pid: event for event in events.ended()})
-        if events is not None and events.lost:
+        births, ends = ([], []) if events is None else (list(events.born()), list(events.ended()))
+        lost = events is not None and events.lost
+        if events is None or lost or end >= whole:
+            whole = end + _LISTED_AGAIN_S
+            passes.listed(ends)
+        else:
+            passes.heard(births, ends)
+        if events is not None:
             events.lost = False
-            passes.say({"is": "events lost"})
         passes.flush()
         # After a pause (a suspended machine) the seconds that were missed are not made up for.
         end = max(end + every_s, time.monotonic())
@@ -94,6 +102,11 @@ class Passes:
         self._names = {str(pid) for pid in self._entries}
         self._whole = not self._entries
         """The first pass reads everybody."""
+        self._holders: set[int] = set()
+        self._ends: dict[int, Event] = {}
+        """Processes that have ended and may still be there."""
+        for pid, entry in self._entries.items():
+            self._note(pid, entry)
 
     def say(self, row: Row, at_s: float | None = None) -> None:
         """One line for the ring."""
@@ -120,26 +133,43 @@ class Passes:
                 for event in events.started():
                     self.started(event)
 
-    def listed(self, ends: dict[int, Event]) -> None:
-        """One pass."""
+    def listed(self, ends: Iterable[Event]) -> None:
+        """A pass that sees by itself who has come and gone. ``ends``: what the kernel has told besides."""
+        self._ends.update((event.pid, event) for event in ends)
         try:
             names = set(filter(str.isdecimal, os.listdir(self._proc)))  # noqa: PTH208 - names, of thousands
         except OSError as error:
             raise Ended("denied", f"{self._proc} cannot be read: {error.strerror}") from None
-        born, gone = names - self._names, self._names - names
+        born, gone = names - self._names, set(map(int, self._names - names))
+        for pid in gone:
+            self._gone(pid, self._ends.pop(pid, None))
         self._names = names
-        for name in gone:
-            self._gone(int(name), ends.pop(int(name), None))
-        self._read_all(sorted(map(int, born)))
+        self._pass(sorted(map(int, born)), gone)
+
+    def heard(self, births: Iterable[Event], ends: Iterable[Event]) -> None:
+        """A pass in which the kernel has told who has come and gone."""
+        self._ends.update((event.pid, event) for event in ends)
+        gone: set[int] = set()
+        for pid, event in list(self._ends.items()):
+            entry = self._entries.get(pid)
+            stat = None if entry is None else self._reader.stat(pid)
+            if entry is None or stat is None or stat.start != entry.start:
+                self._gone(pid, event)
+                del self._ends[pid]
+                gone.add(pid)
+        self._pass([event.pid for event in births if event.pid not in self._entries], gone)
+
+    def _pass(self, born: Iterable[int], gone: set[int]) -> None:
+        self._read_all(born)
         self._read_due(time.monotonic())
-        ended = [pid for pid in ends if pid in self._entries]
-        self._check([*self._close(), *ended[:_ENDS_CAP], *self._orphans(gone)])
+        # Who has ended and is still there is a zombie.
+        self._check([*self._close(), *self._ends, *self._orphans(gone)])
         self.say({"is": "tick"})
 
     def _read_all(self, pids: Iterable[int]) -> None:
         first, self._whole = self._whole, False
         for number, pid in enumerate(pids):
-            # Who was there before the recorder is read once in five minutes, each at a moment of its own.
+            # Who was there before the recorder is read once in ten minutes, each at a moment of its own.
             self._read(pid, age=_AGAIN_S if first else 1.0, spread=first)
             if number % _FIRST_PART == _FIRST_PART - 1:
                 self._out.line("")
@@ -170,7 +200,6 @@ class Passes:
             return
         new = event.pid not in self._entries
         entry = self._told(event.pid, stat, self._reader.brief(event.pid, stat), _wall(event.monotonic_s))
-        self._names.add(str(event.pid))
         if new:
             heapq.heappush(self._due, (time.monotonic() + entry.age, event.pid))
 
@@ -182,6 +211,8 @@ class Passes:
             entry = None
         if entry is None:
             entry = self._entries[pid] = _Entry(stat.start, stat.kernel, row)
+            self._names.add(str(pid))
+            self._note(pid, entry)
             if stat.kernel and pid != _KTHREADD:
                 return entry
             kernel: Row = {"comm": stat.comm, "ppid": stat.ppid, "kernel": True} if stat.kernel else {}
@@ -195,6 +226,7 @@ class Passes:
             changed.clear()
         if changed:
             entry.row.update(changed)
+            self._note(pid, entry)
             self.say({"is": "proc", "pid": pid, "start": stat.start, **changed}, at_s)
         return entry
 
@@ -207,6 +239,8 @@ class Passes:
 
     def _gone(self, pid: int, end: Event | None) -> None:
         entry = self._entries.pop(pid, None)
+        self._names.discard(str(pid))
+        self._holders.discard(pid)
         if entry is None or (entry.kernel and pid != _KTHREADD):
             return
         row: Row = {"is": "gone", "pid": pid, "start": entry.start}
@@ -221,7 +255,7 @@ class Passes:
     def _close(self) -> list[int]:
         """Who has a device, and the line of descent above him."""
         found: list[int] = []
-        for pid in [pid for pid, entry in self._entries.items() if entry.row.get("fds")]:
+        for pid in sorted(self._holders):
             for _ in range(_ANCESTORS):
                 found.append(pid)
                 pid = int(str(self._entries[pid].row.get("ppid") or 0))
@@ -229,12 +263,15 @@ class Passes:
                     break
         return found
 
-    def _orphans(self, gone: set[str]) -> list[int]:
+    def _orphans(self, gone: set[int]) -> list[int]:
         """Children of those who are gone: they have another parent now."""
-        if not gone:
-            return []
-        parents = set(map(int, gone))
-        return [pid for pid, entry in self._entries.items() if entry.row.get("ppid") in parents]
+        return [pid for pid, entry in self._entries.items() if entry.row.get("ppid") in gone] if gone else []
+
+    def _note(self, pid: int, entry: _Entry) -> None:
+        if entry.row.get("fds"):
+            self._holders.add(pid)
+        else:
+            self._holders.discard(pid)
 
 
 def _spread(pid: int) -> float:

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Callable, cast
 
 from gpudiag import __version__
@@ -18,10 +19,9 @@ from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Out
 from gpudiag.collect.telling import say
-from gpudiag.collect.watching import passes
 from gpudiag.collect.watching.feed import Feed
 from gpudiag.collect.watching.known import Known, Row, line
-from gpudiag.collect.watching.ring import Bounds, Ring, TakenError
+from gpudiag.collect.watching.ring import Bounds, Ring
 
 VERSION = 1
 EVERY_S = 1.0
@@ -39,10 +39,10 @@ _SPARED_CAP = 100
 class Recorder:
     """One recording. ``OSError``, ``TakenError``: the ring cannot be used."""
 
-    def __init__(self, ring: Callable[[Callable[[bool], Iterator[bytes]]], Ring], machine: Machine) -> None:
+    def __init__(self, folder: Path, bounds: Bounds, machine: Machine) -> None:
         self._machine = machine
         self._known = Known()
-        self._ring = ring(self._snapshot)
+        self._ring = Ring(folder, bounds, self._snapshot)
         self._about = memoryview(mmap.mmap(-1, 4))
         self._spared: set[int] = set()
         self._processes: Feed | None = None
@@ -91,8 +91,8 @@ class Recorder:
         now = time.monotonic()
         machine, about, known = self._machine, self._about, self._known.processes
         if self._processes is None and len(self._hung) < _ABANDONED_CAP:
-            given = passes.Given(about, frozenset(self._spared), known)
-            self._processes = self._feed("processes", lambda out: passes.follow(machine, out, EVERY_S, given))
+            spared = frozenset(self._spared)
+            self._processes = self._feed("processes", lambda out: _processes(machine, out, about, spared, known))
         if self._gpus is None and now >= self._gpus_at and len(self._hung) < _ABANDONED_CAP:
             self._gpus = self._feed("GPUs", lambda out: _gpus(machine, out))
 
@@ -189,11 +189,13 @@ class Recorder:
         sys.stderr.flush()
 
 
-def open_ring(folder: str, bounds: Bounds) -> Callable[[Callable[[bool], Iterator[bytes]]], Ring]:
-    """For a recorder: its ring."""
-    from pathlib import Path
+# What a child does is imported in the child: the parent and its sibling need not carry it.
 
-    return lambda snapshot: Ring(Path(folder), bounds, snapshot)
+
+def _processes(machine: Machine, out: Out, about: memoryview, spared: frozenset[int], known: dict[int, Row]) -> None:
+    from gpudiag.collect.watching import passes
+
+    passes.follow(machine, out, EVERY_S, passes.Given(about, spared, known))
 
 
 def _gpus(machine: Machine, out: Out) -> None:
@@ -224,6 +226,3 @@ def _header(machine: Machine, goes_on: bool) -> Row:
         "user": user,
         "pid": os.getpid(),
     }
-
-
-__all__ = ["Recorder", "TakenError", "open_ring"]

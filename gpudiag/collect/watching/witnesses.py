@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
@@ -11,8 +12,13 @@ from gpudiag.collect.issued import Issued
 from gpudiag.collect.watching.known import Row
 from gpudiag.kill_words import may_kill
 
-_WRAPPERS = ("sudo", "su", "runuser", "doas")
-"""What they run has a line of its own, with the exact words."""
+_KILLERS = re.compile(
+    r"pkill|kill|killall5?|skill|xkill|fuser|docker|podman|nerdctl|crictl|systemctl|service|kubectl|helm|scancel|qdel"
+    r"|bkill|ray|supervisorctl|pm2|tmux|screen|lxc|virsh|nvidia-smi|reboot|shutdown|poweroff"
+)
+_CARRIERS = re.compile(r"ssh|pdsh|clush|srun|nsenter|chroot|xargs|timeout|env|nohup|setsid|nice|parallel|watch")
+"""They run what stands behind them. What sudo runs has a line of its own, with the exact words."""
+_SHELLS = re.compile(r"(?:ba|da|z|k|a|fi)?sh|busybox")
 _EXACT_S = 0.02
 _SECOND_S = 1.0
 _CARRIED_S = 60.0
@@ -65,7 +71,10 @@ def commands(lines: Iterable[bytes], names: Mapping[int, str]) -> Iterator[Issue
 
 def _may_kill(program: _Program) -> bool:
     words = program.words
-    if not words or words[0].rpartition("/")[2] in _WRAPPERS:
+    name = words[0].rpartition("/")[2].lstrip("-") if words else ""
+    # Other programs may have such a word among their arguments, too: an editor, a test, this tool.
+    scripted = _SHELLS.fullmatch(name) is not None and any(word.startswith("-") and "c" in word for word in words[1:4])
+    if not scripted and not _KILLERS.fullmatch(name) and not _CARRIERS.fullmatch(name):
         return False
     text = shlex.join(words)
     return "gpudiag" not in text and (may_kill(text) or may_kill(" ".join(words)))

@@ -61,9 +61,12 @@ class Crowd:
     def end(self, pid: int) -> None:
         shutil.rmtree(self.proc / str(pid))
 
-    def news(self, ends: dict[int, Event] | None = None) -> list[dict[str, Any]]:
-        """Lines of one pass, without the tick and the times."""
-        self.passes.listed(ends or {})
+    def news(self, *ends: Event, births: list[int] | None = None) -> list[dict[str, Any]]:
+        """Lines of one pass, without the tick and the times. ``births``: the kernel tells; else the list does."""
+        if births is None:
+            self.passes.listed(ends)
+        else:
+            self.passes.heard([Event(pid, 1.0, None) for pid in births], ends)
         self.passes.flush()
         found = [json.loads(text) for text in self.out.texts if text]
         self.out.texts.clear()
@@ -114,8 +117,7 @@ def test_end_has_the_kernels_time_and_signal_where_it_told(crowd: Crowd) -> None
     crowd.news()
     for pid in (10, 11, 12):
         crowd.end(pid)
-    ends = {10: Event(10, 5.0, 9), 11: Event(11, 5.0, 3 << 8)}
-    rows = {row["pid"]: row for row in crowd.news(ends)}
+    rows = {row["pid"]: row for row in crowd.news(Event(10, 5.0, 9), Event(11, 5.0, 3 << 8))}
     assert rows[10] == {"is": "gone", "pid": 10, "start": 100, "exact": True, "signal": 9}
     assert rows[11] == {"is": "gone", "pid": 11, "start": 100, "exact": True, "code": 3}
     assert rows[12] == {"is": "gone", "pid": 12, "start": 100}
@@ -126,7 +128,7 @@ def test_pid_that_another_process_has_now(crowd: Crowd, monkeypatch: pytest.Monk
     crowd.news()
     crowd.put(10, "new", start=900)
     # Nothing shows in a list of PIDs; its turn comes with the next reading.
-    later = time.monotonic() + 400
+    later = time.monotonic() + 700
     monkeypatch.setattr(passes.time, "monotonic", lambda: later)
     gone, born = crowd.news()
     assert gone == {"is": "gone", "pid": 10, "start": 100}
@@ -138,7 +140,7 @@ def test_program_of_a_moment_is_read_when_it_starts(crowd: Crowd) -> None:
     crowd.put(20, "pkill", "-9", "-f", "vllm", ppid=10)
     crowd.passes.started(Event(20, 1.0, None))
     crowd.end(20)
-    born, gone = crowd.news({20: Event(20, 1.1, 0)})
+    born, gone = crowd.news(Event(20, 1.1, 0))
     assert (born["pid"], born["cmdline"], born["ppid"]) == (20, "pkill\0-9\0-f\0vllm", 10)
     assert gone == {"is": "gone", "pid": 20, "start": 100, "exact": True, "code": 0}
 
@@ -261,3 +263,36 @@ def test_process_that_ends_between_list_and_reading_is_no_error(crowd: Crowd) ->
     assert crowd.news() == []
     os.rmdir(crowd.proc / "10")  # noqa: PTH106
     assert crowd.news() == []
+
+
+def test_what_the_kernel_tells_needs_no_list(crowd: Crowd) -> None:
+    crowd.put(5, "launcher")
+    crowd.put(6, "engine", ppid=5)
+    crowd.news()
+    crowd.put(7, "new")
+    crowd.put(8, "unheard of")
+    crowd.end(5)
+    crowd.put(6, "engine", ppid=1)
+    rows = crowd.news(Event(5, 1.0, 9), Event(99, 1.0, 0), births=[7, 98])
+    assert [(row["is"], row["pid"]) for row in rows] == [("gone", 5), ("proc", 7), ("proc", 6)]
+    assert rows[0]["signal"] == 9
+    # The list that is taken now and then finds what was missed.
+    assert [(row["is"], row["pid"]) for row in crowd.news()] == [("proc", 8)]
+
+
+def test_zombie_is_told_and_its_end_keeps_its_time(crowd: Crowd) -> None:
+    crowd.put(5, "child")
+    crowd.news()
+    crowd.put(5, "child", state="Z")
+    assert [(row["is"], row.get("state")) for row in crowd.news(Event(5, 1.0, 15), births=[])] == [("proc", "Z")]
+    assert crowd.news(births=[]) == []
+    crowd.end(5)
+    assert [(row["is"], row["signal"]) for row in crowd.news(births=[])] == [("gone", 15)]
+
+
+def test_pid_that_was_given_away_within_a_second(crowd: Crowd) -> None:
+    crowd.put(5, "old", start=100)
+    crowd.news()
+    crowd.put(5, "new", start=200)
+    rows = crowd.news(Event(5, 1.0, 0), births=[5])
+    assert [(row["is"], row["start"]) for row in rows] == [("gone", 100), ("proc", 200)]

@@ -89,6 +89,8 @@ def test_who_only_speaks_of_killing_is_no_witness() -> None:
         born(10, 50.0, "grep", "pkill", "notes.txt"),
         born(11, 50.0, "python", "-m", "gpudiag", "collect", "--kill", "pkill x"),
         born(12, 50.0, "kill", "-0", "77"),
+        born(14, 50.0, "python", "scene.py", '["pkill", "-9", "x"]'),
+        born(15, 50.0, "bash", "kill.sh", "pkill x"),
         born(13, 50.0, ""),
         b"not a line\n",
         b"[]\n",
