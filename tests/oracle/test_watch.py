@@ -216,10 +216,10 @@ def test_bound_holds_while_much_happens(watch: Callable[..., Watch]) -> None:
 )
 def test_without_a_driver_processes_are_recorded(watch: Callable[..., Watch]) -> None:
     recorder = watch()
+    recorder.ready()
     recorder.until(lambda rows: sum(row["is"] == "no gpus" for row in rows) >= 2, 15)
     said = recorder.said.read_text()
     assert said.count("no GPU figures (NVML: libnvidia-ml.so.1 is not installed)") == 1
-    assert any(row["is"] == "tick" for row in recorder.rows())
 
 
 def test_driver_that_hangs_costs_the_figures_only(watch: Callable[..., Watch], tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ _READS_CAP = 200
 _FIRST_PART = 200
 """Processes of the first pass after which it is said that it goes on."""
 _ANCESTORS = 8
+_TELLING = (
+    *("kill", "fuser", "docker", "podman", "nerdctl", "crictl", "systemctl", "service", "kubectl", "helm", "scancel"),
+    *("qdel", "ray", "supervisorctl", "pm2", "tmux", "screen", "lxc", "virsh", "nvidia-smi", "reboot", "shutdown"),
+    "poweroff",
+)
+"""Programs that end others. It is a first look; who takes the ring along reads the words."""
 _KTHREADD = 2
 
 
@@ -191,9 +197,14 @@ class Passes:
             heapq.heappush(self._due, (time.monotonic() + (_spread(pid) if spread else age), pid))
 
     def started(self, event: Event) -> None:
-        """A program has begun: it has a new command line."""
+        """A program has begun: it has a new command line.
+
+        Of those that end before the next pass only such are told that may have ended others.
+        """
         self._reads += 1
         if self._reads > _READS_CAP:
+            return
+        if event.pid not in self._entries and not _may_matter(self._reader.cmdline(event.pid)):
             return
         stat = self._reader.stat(event.pid)
         if stat is None:
@@ -272,6 +283,11 @@ class Passes:
             self._holders.add(pid)
         else:
             self._holders.discard(pid)
+
+
+def _may_matter(row: Row) -> bool:
+    text = str(row.get("cmdline", ""))
+    return any(word in text for word in _TELLING)
 
 
 def _spread(pid: int) -> float:

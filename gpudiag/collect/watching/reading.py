@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gpudiag.redact.hint import may_hold_secret
 from gpudiag.redact.redactor import Redactor
 
 _STATE, _PPID, _PGRP, _SESSION, _FLAGS, _START = 0, 1, 2, 3, 6, 19
@@ -70,7 +71,7 @@ class Reader:
         """What can be had of a process that may live for a few milliseconds only."""
         row: Row = dict(zip(("comm", "state", "ppid", "pgid", "sid"), stat[:5]))
         if stat.state not in "ZX":
-            row.update(self._cmdline(pid))
+            row.update(self.cmdline(pid))
         try:
             row["uid"] = os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116
         except OSError:
@@ -93,14 +94,17 @@ class Reader:
             row["maps"] = self._maps(pid) if devices else []
         return row
 
-    def _cmdline(self, pid: int) -> Row:
+    def cmdline(self, pid: int) -> Row:
+        """The command line alone, and whether it is cut; nothing where it cannot be read."""
         data = self._announced(pid, "cmdline", _CMDLINE_CAP + 1)
         if data is None:
             return {}
         # A process that has changed its title leaves NULs behind it.
-        text = data[:_CMDLINE_CAP].rstrip(b"\0")
-        row: Row = {"cmdline": self._redactor.cmdline(text.decode("utf-8", "replace"))}
-        if len(data) > _CMDLINE_CAP == len(text):
+        kept = data[:_CMDLINE_CAP].rstrip(b"\0")
+        text = kept.decode("utf-8", "replace")
+        # All words at once: hardly any command line has a secret, and all are read all the time.
+        row: Row = {"cmdline": self._redactor.cmdline(text) if may_hold_secret(text) else text}
+        if len(data) > _CMDLINE_CAP == len(kept):
             row["cut"] = True
         return row
 

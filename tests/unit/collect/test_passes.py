@@ -148,7 +148,7 @@ def test_program_of_a_moment_is_read_when_it_starts(crowd: Crowd) -> None:
 def test_flood_of_programs_is_not_read(crowd: Crowd) -> None:
     crowd.news()
     for pid in range(1000, 1300):
-        crowd.put(pid, "true")
+        crowd.put(pid, "kill", "1")
         crowd.passes.started(Event(pid, 1.0, None))
         crowd.end(pid)
     assert len([row for row in crowd.news() if row["is"] == "proc"]) == 200
@@ -296,3 +296,17 @@ def test_pid_that_was_given_away_within_a_second(crowd: Crowd) -> None:
     crowd.put(5, "new", start=200)
     rows = crowd.news(Event(5, 1.0, 0), births=[5])
     assert [(row["is"], row["start"]) for row in rows] == [("gone", 100), ("proc", 200)]
+
+
+def test_program_that_ends_at_once_and_ended_nobody_is_no_news(crowd: Crowd) -> None:
+    crowd.news()
+    crowd.put(20, "date")
+    crowd.put(21, "sleep", "9")
+    for pid in (20, 21):
+        crowd.passes.started(Event(pid, 1.0, None))
+    crowd.end(20)
+    # What is still there at the next pass is told like everybody.
+    assert [row["pid"] for row in crowd.news(Event(20, 1.1, 0), births=[20, 21])] == [21]
+    crowd.put(21, "other")
+    crowd.passes.started(Event(21, 2.0, None))
+    assert [row["cmdline"] for row in crowd.news(births=[])] == ["other"]
