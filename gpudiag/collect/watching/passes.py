@@ -1,8 +1,8 @@
 """The child that looks at processes: who is new and who is gone every second, the others now and then.
 
-A whole pass over ``/proc`` costs as much as a minute of this may. So a process is read when it is new, at ages of 1, 2,
-4 … 128 seconds, in which programs start others, open devices and change their titles, and then every ten minutes;
-who has a device, and whoever started him, every second, as far as a state and a parent go.
+A whole pass over ``/proc`` costs as much as a minute of this may. So a process is read when it is new, in full at ages
+of 1, 4, 16 and 64 seconds, in which programs start others, open devices and change their titles, and then every ten
+minutes; who has a device, and whoever started him, every second, as far as a state, a name and a parent go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gpudiag.collect.watching.events import Connector, Event
 from gpudiag.collect.watching.known import Row, line
 from gpudiag.collect.watching.reading import QUIET, Reader, Stat
 
-_LAST_AGE_S = 128.0
+_LAST_AGE_S = 64.0
+_OLDER = 4
 _AGAIN_S = 600.0
 _LISTED_AGAIN_S = 10.0
 """Where the kernel tells who comes and goes, the list of all processes is only there to check."""
@@ -185,13 +186,15 @@ class Passes:
             _, pid = heapq.heappop(self._due)
             entry = self._entries.get(pid)
             if entry is not None:
-                self._read(pid, age=entry.age * 2 if entry.age < _LAST_AGE_S else _AGAIN_S)
+                self._read(pid, age=entry.age * _OLDER if entry.age < _LAST_AGE_S else _AGAIN_S)
 
     def _read(self, pid: int, *, age: float, spread: bool = False) -> None:
         stat = self._reader.stat(pid)
         if stat is None:
             return  # It has just ended; the next pass says so.
-        entry = self._told(pid, stat, {} if stat.kernel else self._reader.full(pid, stat))
+        # Many a process is gone before it is a second old: what is read of a new one is little.
+        read = self._reader.full if spread or pid in self._entries else self._reader.brief
+        entry = self._told(pid, stat, {} if stat.kernel else read(pid, stat))
         entry.age = age
         if not stat.kernel:
             heapq.heappush(self._due, (time.monotonic() + (_spread(pid) if spread else age), pid))
@@ -242,10 +245,15 @@ class Passes:
         return entry
 
     def _check(self, pids: Iterable[int]) -> None:
-        """State, parent and groups only."""
+        """State, parent and groups only, unless the name is another one: then so is the title."""
         for pid in dict.fromkeys(pids):
             stat = self._reader.stat(pid)
-            if stat is not None and not stat.kernel:
+            if stat is None or stat.kernel:
+                continue
+            entry = self._entries.get(pid)
+            if entry is not None and entry.row.get("comm") != stat.comm:
+                self._told(pid, stat, self._reader.full(pid, stat))
+            else:
                 self._told(pid, stat, dict(zip(("comm", "state", "ppid", "pgid", "sid"), stat[:5])))
 
     def _gone(self, pid: int, end: Event | None) -> None:
