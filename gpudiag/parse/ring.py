@@ -6,6 +6,7 @@ command that is known with its time, and right before processes that had a GPU, 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -67,8 +68,8 @@ def recall(exhibit: Exhibit, recorder: Recorder | None, actions: Sequence[KillAc
         LookName(f"{exhibit.input}:watch-{number}", f"watch-{number}", exhibit.host, recalled=True)
         for number in range(1, len(moments) + 1)
     )
-    rows: list[Row] = [*damage[:_DAMAGE_CAP], *past.endings[-_ENDINGS_CAP:]]
-    rows += sample_rows(segment, past.samples[-_SAMPLES_CAP:])
+    rows: list[Row] = [*damage[:_DAMAGE_CAP], *past.endings]
+    rows += sample_rows(segment, past.samples)
     rows += _looked(segment, dict(zip(moments, names, strict=True)))
     return Recalled(names, tuple(rows), tuple(sorted(past.state.observers)))
 
@@ -79,8 +80,8 @@ class _Past:
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self.state = State()
-        self.endings: list[Ending] = []
-        self.samples: list[Line] = []
+        self.endings: deque[Ending] = deque(maxlen=_ENDINGS_CAP)
+        self.samples: deque[Line] = deque(maxlen=_SAMPLES_CAP)
         self._begun: Line | None = None
         """The newest beginning of a segment."""
         self._ticks: list[int] = []
@@ -98,7 +99,6 @@ class _Past:
             self._ticks.append(line.time_ns)
         elif line.kind == "gpu":
             self.samples.append(line)
-            del self.samples[: -2 * _SAMPLES_CAP]
         elif line.kind == "gone" and ended is not None and ended.start == line.integer("start"):
             self._end(line, ended.pid, ended.start, interesting)
         for pid, start, held in vanished:
@@ -166,7 +166,6 @@ class _Past:
                 cited=cite(self._segment, line),
             )
         )
-        del self.endings[: -2 * _ENDINGS_CAP]
 
 
 def cite(segment: Segment, line: Line) -> Citation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpudiag.model import Booking, Citation, Coverage, GpuSample, Handle, Place, Process
+from gpudiag.model import Citation, Coverage, Handle, Place, Process
 from gpudiag.parse.jsontext import JsonText, integer, items, mapping, text_of
 from gpudiag.parse.nvml_json import gpu_rows
 from gpudiag.parse.parsed import Row
@@ -33,11 +33,12 @@ def look_rows(segment: Segment, state: State, look: str, tick: Line) -> Iterator
 
 
 def sample_rows(segment: Segment, lines: Iterable[Line]) -> Iterator[Row]:
-    """Memory and lists over time, which belong to no look."""
+    """Memory over time, which belongs to no look. The lists that matter are those of the looks."""
     for line in lines:
         if line.time_ns is not None:
             at = Place(segment.exhibit.host, None, line.time_ns, _ERROR_NS)
-            yield from (row for row in _gpu(segment, at, line) if isinstance(row, GpuSample | Booking))
+            # The figure is the first row; the others repeat lists and names.
+            yield next(_gpu(segment, at, line))
 
 
 def _gpu(segment: Segment, at: Place, line: Line) -> Iterator[Row]:

@@ -63,6 +63,9 @@ class State:
     _before: dict[int, Told] | None = None
     """Who was there when the recorder before this one was last heard."""
     _held_before: set[int] = field(default_factory=set[int])
+    _with_device: set[int] = field(default_factory=set[int])
+    _listed: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    """PIDs in NVML's lists, by GPU, as far as they were needed."""
 
     def take(self, line: Line) -> list[tuple[int, int, bool]]:
         """One line. Returns who vanished while nobody recorded: PID, start ticks, whether it had a GPU."""
@@ -74,14 +77,18 @@ class State:
             known = self.processes.get(line.integer("pid") or 0)
             if known is not None and known.start == line.integer("start"):
                 del self.processes[known.pid]
+                self._with_device.discard(known.pid)
         elif line.kind == "gpu":
             number = integer(mapping(line.values.get("gpu")).get("index"))
             if number is not None:
                 self.gpus[number] = line
+                self._listed.pop(number, None)
         elif line.kind == "gpu lost":
             self.gpus.pop(line.integer("index") or 0, None)
+            self._listed.pop(line.integer("index") or 0, None)
         elif line.kind == "no gpus":
             self.gpus.clear()
+            self._listed.clear()
         elif line.kind == "own" and (pid := line.integer("pid")) is not None:
             self.observers.add(pid)
         elif line.kind == "all":
@@ -91,15 +98,11 @@ class State:
 
     def holders(self) -> set[int]:
         """Who has a device open, or memory by NVML's lists."""
-        found = {pid for pid, told in self.processes.items() if told.devices}
-        for line in self.gpus.values():
-            gpu = mapping(line.values.get("gpu"))
-            for key in _LISTS:
-                for entry in items(gpu.get(key)):
-                    pid = integer(items(entry)[0]) if items(entry) else None
-                    if pid in self.processes:
-                        found.add(pid)
-        return found - self.observers
+        for number, line in self.gpus.items():
+            if number not in self._listed:
+                self._listed[number] = _listed(line)
+        found = self._with_device.union(*self._listed.values())
+        return {pid for pid in found if pid in self.processes and pid not in self.observers}
 
     def _header(self, line: Line) -> None:
         self.header = line.values
@@ -109,6 +112,7 @@ class State:
             return
         self._before, self._held_before = self.processes, self.holders()
         self.processes, self.gpus, self.complete = {}, {}, False
+        self._with_device, self._listed = set(), {}
 
     def _process(self, line: Line) -> None:
         pid, start = line.integer("pid"), line.integer("start")
@@ -116,11 +120,15 @@ class State:
             return
         known = self.processes.get(pid)
         if known is None or known.start != start:
-            self.processes[pid] = Told(pid, start, dict(line.values), line.offset, line.integer("ppid"))
-            return
-        known.values.update(line.values)
-        if "cmdline" in line.values:
-            known.offset = line.offset
+            known = self.processes[pid] = Told(pid, start, dict(line.values), line.offset, line.integer("ppid"))
+        else:
+            known.values.update(line.values)
+            if "cmdline" in line.values:
+                known.offset = line.offset
+        if known.devices:
+            self._with_device.add(pid)
+        else:
+            self._with_device.discard(pid)
 
     def _vanished(self) -> list[tuple[int, int, bool]]:
         before, self._before = self._before or {}, None
@@ -155,6 +163,12 @@ def same_machine(state: State, recorder: Recorder | None) -> bool:
         (text_of(state.header.get("pid_namespace")), recorder.pid_namespace),
     )
     return all(one == other for one, other in pairs if one is not None and other is not None)
+
+
+def _listed(line: Line) -> frozenset[int]:
+    gpu = mapping(line.values.get("gpu"))
+    entries = (items(entry) for key in _LISTS for entry in items(gpu.get(key)))
+    return frozenset(pid for entry in entries if entry and (pid := integer(entry[0])) is not None)
 
 
 def _values(text: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ from gpudiag.collect.watching.known import Row
 from gpudiag.collect.watching.ring import PART, segments
 
 MEMBER = "watch.jsonl"
-_CAP = 15 << 20
+_CAP = 12 << 20
 """Bytes of the newest segments that are taken along."""
 _HEAD_CAP = 1 << 16
 _DEADLINE_S = 15.0

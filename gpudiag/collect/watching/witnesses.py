@@ -19,6 +19,7 @@ _KILLERS = re.compile(
 _CARRIERS = re.compile(r"ssh|pdsh|clush|srun|nsenter|chroot|xargs|timeout|env|nohup|setsid|nice|parallel|watch")
 """They run what stands behind them. What sudo runs has a line of its own, with the exact words."""
 _SHELLS = re.compile(r"(?:ba|da|z|k|a|fi)?sh|busybox")
+_MARKS = (b'"cmdline"', b'"gone"', b'"ring"')
 _EXACT_S = 0.02
 _SECOND_S = 1.0
 _CARRIED_S = 60.0
@@ -97,6 +98,9 @@ def _programs(lines: Iterable[bytes]) -> list[_Program]:
     running: dict[object, _Program] = {}
     boot_s = None
     for line in lines:
+        # Most lines are about figures and states; to parse them all takes seconds.
+        if not any(mark in line for mark in _MARKS):
+            continue
         row = _row(line)
         kind, time_s = row.get("is"), row.get("t")
         if not isinstance(time_s, (int, float)):

@@ -121,6 +121,8 @@ def test_memory_over_time_and_ends() -> None:
     found = parsed(SERVER + KILLED + gpu(14))
     series = [(row.at.time_ns, row.used_mib) for row in found.samples if row.at.look is None]
     assert [((time or 0) / SECOND - T, used) for time, used in series] == [(0.5, 0.0), (11.0, 8000.0), (14.0, 0.0)]
+    # A list of one GPU is no list of all: what was on the others would be missing from it.
+    assert not [row for row in found.bookings if row.at.look is None]
     (ending,) = found.endings
     assert (ending.pid, ending.start_ticks, ending.signal, ending.time_error_ns) == (50, 100, 9, 0)
     assert ending.time_ns == round((T + 12.4) * SECOND)
