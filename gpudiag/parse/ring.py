@@ -71,7 +71,7 @@ def recall(exhibit: Exhibit, recorder: Recorder | None, actions: Sequence[KillAc
     rows: list[Row] = [*damage[:_DAMAGE_CAP], *past.endings]
     rows += sample_rows(segment, past.samples)
     rows += _looked(segment, dict(zip(moments, names, strict=True)))
-    return Recalled(names, tuple(rows), tuple(sorted(past.state.observers)))
+    return Recalled(names, tuple(rows), past.observers(exhibit.time_ns))
 
 
 class _Past:
@@ -96,6 +96,9 @@ class _Past:
         if line.kind == "ring":
             self._begun = line
         if line.kind == "tick" and line.time_ns is not None and self.state.complete:
+            # Where the wall clock was set back, what it had shown before is no order any more.
+            while self._ticks and self._ticks[-1] >= line.time_ns:
+                self._ticks.pop()
             self._ticks.append(line.time_ns)
         elif line.kind == "gpu":
             self.samples.append(line)
@@ -103,6 +106,12 @@ class _Past:
             self._end(line, ended.pid, ended.start, interesting)
         for pid, start, held in vanished:
             self._end(self._begun or line, pid, start, held)
+
+    def observers(self, read_ns: int | None) -> tuple[int, ...]:
+        """The recorder's processes, if it still ran when the ring was read: else their PIDs may be others' by now."""
+        last = self._ticks[-1] if self._ticks else 0
+        runs = read_ns is None or read_ns - last <= _EPISODE_NS
+        return tuple(sorted(self.state.observers)) if runs else ()
 
     def moments(self, actions: Sequence[KillAction]) -> list[int]:
         """Ticks whose state is worth a look, in order."""

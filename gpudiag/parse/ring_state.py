@@ -74,6 +74,8 @@ class State:
         elif line.kind == "proc":
             self._process(line)
         elif line.kind == "gone":
+            # Another process may have its PID later.
+            self.observers.discard(line.integer("pid") or 0)
             known = self.processes.get(line.integer("pid") or 0)
             if known is not None and known.start == line.integer("start"):
                 del self.processes[known.pid]
@@ -106,11 +108,12 @@ class State:
 
     def _header(self, line: Line) -> None:
         self.header = line.values
-        if (pid := line.integer("pid")) is not None:
-            self.observers.add(pid)
+        own = set[int]() if (pid := line.integer("pid")) is None else {pid}
         if line.values.get("goes_on") is True and self.processes:
+            self.observers |= own
             return
         self._before, self._held_before = self.processes, self.holders()
+        self.observers = own
         self.processes, self.gpus, self.complete = {}, {}, False
         self._with_device, self._listed = set(), {}
 

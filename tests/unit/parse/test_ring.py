@@ -69,8 +69,9 @@ SERVER = (
 KILLED = gone(12.4, 50, exact=True, signal=9) + line("proc", 13, pid=51, start=100, ppid=1) + tick(13)
 
 
-def exhibit(text: str) -> Exhibit:
-    return Exhibit("I1", "watch.jsonl", "box", None, None, None, None, None, 1, text)
+def exhibit(text: str, read_at: float | None = None) -> Exhibit:
+    time_ns = None if read_at is None else round((T + read_at) * SECOND)
+    return Exhibit("I1", "watch.jsonl", "box", None, None, time_ns, None, None, 1, text)
 
 
 def recorder(boot_id: str | None = BOOT_ID, namespace: str | None = NAMESPACE) -> Recorder:
@@ -190,6 +191,23 @@ def test_ring_of_another_machine_is_left_out(by: Recorder) -> None:
 
 def test_recorder_is_no_suspect() -> None:
     assert parsed(SERVER).recorders[0].pids == (7, 900, 901)
+    assert recall(exhibit(SERVER, 13), recorder(), []).observers == (900, 901)
+
+
+def test_pid_that_the_recorder_had_once_may_be_a_suspects_now() -> None:
+    assert recall(exhibit(SERVER, 60), recorder(), []).observers == ()
+    ended = SERVER + proc(12, 901, "gpudiag") + gone(12.4, 901) + tick(13)
+    assert parsed(ended).recorders[0].pids == (7, 900)
+    again = SERVER + head(20, pid=950) + proc(20, 900, "VLLM::EngineCore", start=1900) + ALL + tick(21)
+    assert parsed(again).recorders[0].pids == (7, 950)
+
+
+def test_clock_that_was_set_back() -> None:
+    back = tick(-500) + gone(-499.5, 50, exact=True, signal=9) + tick(-499)
+    (look,) = (look for look in parsed(SERVER + back).looks if look.recalled)
+    rows = at(parsed(SERVER + back).processes, look.id)
+    assert 50 in rows
+    assert rows[50].at.time_ns == (T - 500) * SECOND
 
 
 def test_who_vanished_while_nobody_recorded() -> None:
