@@ -15,6 +15,10 @@ def main() -> None:
         from gpudiag.collect.run_main import main as run
 
         raise SystemExit(run(sys.argv[2:]))
+    if sys.argv[1:2] == ["watch"]:
+        from gpudiag.collect.watching.main import main as watch
+
+        raise SystemExit(watch(sys.argv[2:]))
     from gpudiag.cli import main as all_commands
 
     all_commands()

@@ -462,7 +462,7 @@ def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]
 
 
 def _events(incident: Incident) -> Iterator[c.Event]:
-    logged = [*_log_events(incident), *_kernel_events(incident)]
+    logged = [*_log_events(incident), *_kernel_events(incident), *_endings(incident)]
     yield from logged[-MAX_LOGGED:]
     yield from itertools.islice(_trace_events(incident), MAX_EVENTS - min(len(logged), MAX_LOGGED))
 
@@ -499,6 +499,27 @@ def _kernel_events(incident: Incident) -> Iterator[c.Event]:
             process=incident.process_id(lives[-1]) if lives else None,
             text=event.text,
             evidence=_evidence(event.cited),
+        )
+
+
+def _endings(incident: Incident) -> Iterator[c.Event]:
+    """Ends of processes of interest that a flight recorder saw."""
+    for ending in incident.parsed.endings:
+        lives = [
+            life for life in incident.census.named(ending.host, ending.pid) if ending.start_ticks == life.start_ticks
+        ]
+        process = incident.process_id(lives[-1]) if lives else None
+        if process is None:
+            continue
+        how = f"was ended by {signal_name(ending.signal)}" if ending.signal is not None else "ended"
+        how += f" with exit code {ending.exit_code}" if ending.exit_code is not None else ""
+        yield c.Event(
+            time=rfc3339(ending.time_ns),
+            time_error_s=ending.time_error_ns / SECOND,
+            kind="exit",
+            process=process,
+            text=f"{lives[-1].title or 'process'} ({ending.pid}) {how}",
+            evidence=_evidence(ending.cited),
         )
 
 

@@ -284,6 +284,17 @@ def run(context: typer.Context) -> None:
     raise typer.Exit(run_main(context.args))
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def watch(context: typer.Context) -> None:
+    """Record the last hours of processes and GPU memory, for a later collect; `gpudiag watch --help` has options."""
+    from gpudiag.collect.watching.main import main as watch_main
+
+    raise typer.Exit(watch_main(context.args))
+
+
 @rules_app.command("list")
 def rules_list() -> None:
     """List every rule: id, maturity, title."""

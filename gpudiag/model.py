@@ -389,7 +389,7 @@ class KillAction:
     """What it printed, standard output and error together; ``None`` where that was not recorded."""
     script_text: Optional[str]
     source: str
-    """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``transcript`` or ``stated``."""
+    """``recorded``, ``trace``, ``audit``, ``sudo_log``, ``history``, ``watch``, ``transcript`` or ``stated``."""
     cited: Citation
     local_s: Optional[int] = None
     """When, on the host's own clock, where that was printed (``date``): in the terms of ``Process.started_local_s``."""
@@ -440,6 +440,23 @@ class TraceEvent:
     """On exit: as ``waitpid`` gives it. Only netlink tells."""
     origin: str = "trace"
     """``trace``, ``netlink``, or ``polled``: seen in rounds through /proc, so that the time is that of the round."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A process ended while a flight recorder ran."""
+
+    host: str
+    pid: int
+    start_ticks: int
+    time_ns: int
+    """When, at the latest."""
+    time_error_ns: int
+    """How much earlier it may have been; 0 where the kernel told the recorder."""
+    signal: Optional[int]
+    """The signal that ended it, by the kernel's word; ``None``: none did, or nobody told."""
+    exit_code: Optional[int]
+    cited: Citation
 
 
 @dataclass(frozen=True)

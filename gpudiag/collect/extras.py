@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Context, Out, Source
+from gpudiag.collect.watching import taken
 
 _KILLS_DEADLINE_S = 8.0
 _KERNEL_DEADLINE_S = 5.0
@@ -29,6 +30,7 @@ def sources(context: Context) -> list[Source]:
             command="dmesg",
         ),
         Source("host", "host.txt", _HOST_DEADLINE_S, produce=lambda out: _host(machine, out)),
+        *taken.sources(machine, context.ring),
     ]
     if context.logs:
         from gpudiag.collect import logs

@@ -15,6 +15,7 @@ from gpudiag.collect.issued import Issued, merged
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Context, Ended, Out
 from gpudiag.collect.tails import tail
+from gpudiag.collect.watching import taken, witnesses
 
 _LOG_S = 2.0
 """How long a program is asked about one kind of record."""
@@ -61,6 +62,7 @@ def _issued(context: Context, out: Out, problems: list[str]) -> Iterator[Issued]
     yield from history.of_homes(found, os.environ.get("HISTFILE"), problems)
     yield from _from_sudo(context.machine, out, problems)
     yield from _from_audit(context.machine, out, problems, passwd)
+    yield from _from_ring(context, problems, passwd)
 
 
 def stated(command: str, moment: str | None) -> Issued:
@@ -89,12 +91,26 @@ def _from_sudo(machine: Machine, out: Out, problems: list[str]) -> Iterator[Issu
 def _from_audit(machine: Machine, out: Out, problems: list[str], passwd: str) -> Iterator[Issued]:
     if not machine.root or machine.tool(audit.COMMAND[0]) is None:
         return
-    users = (line.split(":") for line in passwd.split("\n"))
-    names = {int(fields[2]): fields[0] for fields in users if len(fields) > 6 and fields[2].isdecimal()}
     answer = Answer()
-    yield from audit.commands(ask(machine, audit.COMMAND, _LOG_S, out.started, answer), names)
+    yield from audit.commands(ask(machine, audit.COMMAND, _LOG_S, out.started, answer), _names(passwd))
     if answer.because is not None:
         problems.append(answer.because)
+
+
+def _from_ring(context: Context, problems: list[str], passwd: str) -> Iterator[Issued]:
+    try:
+        ring = taken.found(context.machine, taken.folders(context.machine, context.ring))
+    except OSError as error:
+        problems.append(f"the flight recorder's ring: {error.strerror or error}")
+        return
+    if ring is not None:
+        yield from witnesses.commands(taken.lines(ring), _names(passwd))
+
+
+def _names(passwd: str) -> dict[int, str]:
+    """User names by UID."""
+    users = (line.split(":") for line in passwd.split("\n"))
+    return {int(fields[2]): fields[0] for fields in users if len(fields) > 6 and fields[2].isdecimal()}
 
 
 def _name(uid: int) -> str | None:

@@ -206,6 +206,27 @@ def watch(machine: Machine, out: Out, duration_s: float, every_s: float) -> None
         out.line(json.dumps({"t": stamp, "gpus": named, "failed": nvml.failed}))
 
 
+def follow(machine: Machine, out: Out, every_s: float) -> None:
+    """For a flight recorder: a row for every GPU that has changed, then an empty one; on and on."""
+    nvml = _Nvml(machine)
+    names = {index: nvml.nature(handle) for index, handle in nvml.handles}
+    told: dict[object, dict[str, object]] = {}
+    for _, _, gpus in _samples(nvml, float("inf"), every_s):
+        if not gpus:
+            raise Ended("truncated", "NVML: no GPU answers any more")
+        for gpu in gpus:
+            if told.get(gpu["index"]) != gpu:
+                told[gpu["index"]] = gpu
+                nature = names[cast("int", gpu["index"])]
+                kept = {key: nature[key] for key in ("uuid", "bus_id", "name") if key in nature}
+                row = {"is": "gpu", "t": round(time.time(), 3), "gpu": {**kept, **gpu}}
+                out.line(json.dumps(row, separators=(",", ":")))
+        for index in told.keys() - {gpu["index"] for gpu in gpus}:
+            del told[index]
+            out.line(json.dumps({"is": "gpu lost", "t": round(time.time(), 3), "index": index}))
+        out.line("")
+
+
 def _samples(nvml: _Nvml, duration_s: float, every_s: float) -> Iterator[tuple[str, float, list[dict[str, object]]]]:
     end = time.monotonic() + duration_s
     while time.monotonic() < end:

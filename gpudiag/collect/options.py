@@ -69,6 +69,7 @@ def chosen(words: Sequence[str]) -> Chosen:
         kills=kills,
         logs=tuple(given.log),
         history=tuple(sys.stdin.read(_HISTORY_CAP).splitlines()) if given.history else None,
+        ring=given.ring,
     )
     return Chosen(
         recording=recording,
@@ -119,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--at", metavar="TIME", action="append", default=[], help="when it was run: 2026-02-20T19:00:06Z")
     add("--log", metavar="FILE", action="append", default=[], help="a log of the server; repeatable")
     add("--history", metavar="-", choices=["-"], help="read the shell's history: history | gpudiag collect --history -")
+    add("--ring", metavar="DIR", help="of gpudiag watch, where that was given another directory")
     add("--explain", action="store_true", help="explain what was written at once")
     add("--no-redact", action="store_true", help="leave secrets in the bundle; its name says so")
     add(
@@ -184,6 +186,8 @@ def _far_words(given: argparse.Namespace) -> list[str]:
     for name in ("kill", "at", "log"):
         # One word, so that a command that begins with a dash stays a command.
         words += [f"--{name}={value}" for value in getattr(given, name)]
+    if given.ring:
+        words.append(f"--ring={given.ring}")
     return [*words, "--no-redact"] if given.no_redact else words
 
 

@@ -46,6 +46,8 @@ class Options(NamedTuple):
     kills: tuple[tuple[str, str | None], ...] = ()
     logs: tuple[str, ...] = ()
     history: tuple[str, ...] | None = None
+    ring: str | None = None
+    """Folder of a flight recorder's ring; ``None``: where they usually are."""
     callers: Own = NOBODY
     """Processes of the tool that started this one over a connection; they may be on the same machine."""
 
@@ -125,7 +127,7 @@ def _looks(
             runner.run(until=first + number * step)
         jobs = start_look(options, name, machine, runner, shown, NOTHING_BEGUN if number else begun)
         if number == 0:
-            context = Context(machine, options.kills, options.logs, options.history)
+            context = Context(machine, options.kills, options.logs, options.history, options.ring)
             for source in extras(context):
                 runner.start(source)
         shown += finish_look(options, name, machine, runner, jobs)

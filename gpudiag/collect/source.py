@@ -97,3 +97,5 @@ class Context(NamedTuple):
     """Paths that were given with ``--log``."""
     history: tuple[str, ...] | None = None
     """Lines of a shell's history that came through a pipe; ``None``: there was no ``--history -``."""
+    ring: str | None = None
+    """Folder of a flight recorder's ring that was given with ``--ring``."""

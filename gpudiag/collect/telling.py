@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from gpudiag.collect.recording import Recorded
-from gpudiag.collect.runner import Job
+if TYPE_CHECKING:
+    from gpudiag.collect.recording import Recorded
+    from gpudiag.collect.runner import Job
 
 _NAMED_PIDS = 4
 """PIDs in the last line; the report names them all."""

@@ -52,6 +52,8 @@ class LookName:
     host: str
     container: Optional[str] = None
     """Name of the container whose processes it shows; ``host`` is then the container's own."""
+    recalled: bool = False
+    """Nobody looked then: it is put together from what a flight recorder had written."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import List, Sequence
 FIRST_LOOKS = ("before", "after", "later")
 _WHOLE_INCIDENT = re.compile(
     r"(kill-commands\.json|command-begun\.json|nvml-series\.json|trace.*\.txt|format-.*\.txt|trace-clock\.json|"
-    r"process-events\.jsonl|.*\.log)\Z",
+    r"process-events\.jsonl|watch\.jsonl|.*\.log)\Z",
     re.IGNORECASE,
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gpudiag.evidence.exhibit import Exhibit, Input
+from gpudiag.evidence.exhibit import Exhibit, Input, LookName
 from gpudiag.model import (
     Accounted,
     Booking,
@@ -14,6 +14,7 @@ from gpudiag.model import (
     Container,
     Coverage,
     Damage,
+    Ending,
     GpuName,
     GpuReading,
     GpuSample,
@@ -33,12 +34,13 @@ from gpudiag.model import (
     PidProbe,
     Pod,
     Process,
+    Recorder,
     Refusal,
     RefusedWord,
     TraceEvent,
     Unit,
 )
-from gpudiag.parse import leftover, proc_files, tallies
+from gpudiag.parse import leftover, proc_files, ring, tallies
 from gpudiag.parse.formats import rows
 from gpudiag.parse.order import dated, finished, placed
 from gpudiag.parse.parsed import Parsed, Row
@@ -51,6 +53,8 @@ _T = TypeVar("_T")
 def parse(inputs: Sequence[Input]) -> Parsed:
     """All rows of all inputs. Never raises for what an input holds; what cannot be read becomes ``Damage``."""
     found: list[Row] = []
+    looks: list[LookName] = []
+    recorders: list[Recorder] = []
     for evidence in inputs:
         start = len(found)
         found += evidence.damage
@@ -59,15 +63,20 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         found += evidence.clocks
         found += proc_files.rows(exhibit for exhibit in evidence.exhibits if proc_files.is_proc_file(exhibit))
         for exhibit in evidence.exhibits:
-            if proc_files.is_proc_file(exhibit):
+            if proc_files.is_proc_file(exhibit) or ring.is_ring(exhibit):
                 continue
             read = [_as_recorded(row, exhibit) for row in rows(exhibit)]
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
             found += dated((row for row in read if not isinstance(row, KillAction)), evidence)
             found += tallies.rows(exhibit, found[start:])
+        recalled = _recalled(evidence, found[start:])
+        found += recalled.rows
+        looks += (*recalled.looks, *evidence.looks)
+        if evidence.recorder is not None:
+            recorders.append(replace(evidence.recorder, pids=(*evidence.recorder.pids, *recalled.observers)))
         found[start:] = leftover.capped(found[start:])
     return Parsed(
-        looks=tuple(look for evidence in inputs for look in evidence.looks),
+        looks=tuple(looks),
         samples=_of(found, GpuSample),
         bookings=_of(found, Booking),
         processes=_of(found, Process),
@@ -97,8 +106,17 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         pid_files=_of(found, PidFile),
         refused_words=_of(found, RefusedWord),
         inquiries=_of(found, Inquiry),
-        recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
+        endings=_of(found, Ending),
+        recorders=tuple(recorders),
     )
+
+
+def _recalled(evidence: Input, found: Sequence[Row]) -> ring.Recalled:
+    """What a flight recorder's ring in the input adds: last, because the commands tell where to look in it."""
+    exhibit = next((exhibit for exhibit in evidence.exhibits if ring.is_ring(exhibit)), None)
+    if exhibit is None:
+        return ring.NOTHING
+    return ring.recall(exhibit, evidence.recorder, _of(found, KillAction))
 
 
 def _as_recorded(row: Row, exhibit: Exhibit) -> Row:

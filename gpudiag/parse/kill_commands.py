@@ -12,10 +12,9 @@ from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import QUOTE_CAP, Segment
 
 RECORDED = "recorded"
-_SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "transcript", "stated"})
+_SOURCES = frozenset({RECORDED, "trace", "audit", "sudo_log", "history", "watch", "transcript", "stated"})
 _HOW = {"history": "prompt", "stated": "stated"}
-"""How ``shell.syntax`` reads a line of each source."""
-"""Lines that somebody typed at a prompt."""
+"""How ``shell.syntax`` reads a line of these sources."""
 _ERROR_CAP_S = 1e9
 
 

@@ -40,7 +40,7 @@ def rows(segment: Segment) -> Iterator[Row]:
         for gpu in items(record.get("gpus")):
             seen = True
             offset = document.find('"used"', offset)
-            yield from _gpu(segment, document, at, mapping(gpu), number(record.get("s")), offset)
+            yield from gpu_rows(segment, document, at, mapping(gpu), number(record.get("s")), offset)
             offset += 1
     if not seen:
         yield segment.coverage("gpu memory", outcome="not_understood", because="no GPU in the NVML record")
@@ -49,9 +49,10 @@ def rows(segment: Segment) -> Iterator[Row]:
     yield segment.coverage("compute processes", complete=document.problem is None)
 
 
-def _gpu(
+def gpu_rows(
     segment: Segment, document: JsonText, at: Place, gpu: Mapping[str, object], busy_s: float | None, offset: int
 ) -> Iterator[Row]:
+    """One GPU: its figures, its lists, what the driver says of it. ``offset``: where it stands in the document."""
     uuid, bus = text_of(gpu.get("uuid")), text_of(gpu.get("bus_id"))
     ref = replace(gpu_ref(uuid=uuid, bus=bus), index=integer(gpu.get("index")))
     net, reserved = _mib(gpu, "used_v2"), _mib(gpu, "reserved")

@@ -12,6 +12,7 @@ from gpudiag.model import (
     Container,
     Coverage,
     Damage,
+    Ending,
     GpuName,
     GpuReading,
     GpuSample,
@@ -46,6 +47,7 @@ Row = (
     | KillAction
     | TraceEvent
     | ClockPair
+    | Ending
     | LogRole
     | LogEvent
     | KernelEvent
@@ -107,3 +109,5 @@ class Parsed:
     pid_files: tuple[PidFile, ...] = ()
     refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    """From flight recorders, in the order in which they were noticed."""

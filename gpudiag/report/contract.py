@@ -26,7 +26,7 @@ WHOSE_VALUES: Final = ("family", "older_family", "other_tenant", "system", "unkn
 FAMILY_STATE_VALUES: Final = ("running", "orphaned", "stuck", "leaving", "gone")
 YES_NO_VALUES: Final = ("yes", "no", "unknown")
 CERTAINTY_VALUES: Final = ("proven", "inferred", "possible")
-ACTION_SOURCE_VALUES: Final = ("recorded", "trace", "audit", "sudo_log", "history", "transcript", "stated")
+ACTION_SOURCE_VALUES: Final = ("recorded", "trace", "audit", "sudo_log", "history", "watch", "transcript", "stated")
 RIVAL_STATUS_VALUES: Final = ("excluded", "less_likely", "open")
 STOP_KIND_VALUES: Final = (
     "systemd",

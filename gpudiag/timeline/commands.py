@@ -202,7 +202,7 @@ def _observed(action: KillAction, trace: Trace | None, line: Line) -> Observed:
 def _first_look_ns(action: KillAction, census: Census, host: str) -> int | None:
     if not told_to_recorder(action):
         return None
-    return next((look.start_ns for look in census.looks if look.host == host), None)
+    return next((look.start_ns for look in census.looks if look.host == host and not look.recalled), None)
 
 
 def _duration(action: KillAction) -> float | None:

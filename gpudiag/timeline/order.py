@@ -28,6 +28,8 @@ class Look:
     """Place in the sequence of looks of the incident, from 0."""
     start_ns: int | None
     end_ns: int | None
+    recalled: bool = False
+    """Put together from a flight recorder's ring: what is said of *the* recorder's looks is not said of this one."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def order_looks(names: Sequence[LookName], places: Iterable[Place]) -> tuple[Loo
             position=position,
             start_ns=min(spans[name.id], default=None) if name.id in spans else None,
             end_ns=max(spans[name.id], default=None) if name.id in spans else None,
+            recalled=name.recalled,
         )
         for position, (_, name) in enumerate(numbered)
     )
@@ -71,15 +74,18 @@ def told_to_recorder(action: KillAction) -> bool:
 
 def slot_of(action: KillAction, looks: Sequence[Look]) -> float:
     """Position of an action between looks: 0.5 lies after look 0. Time decides where both have one."""
+    begin = next((look.position for look in looks if not look.recalled), 0) - 0.5
     if told_to_recorder(action):
-        return -0.5
+        recalled = (look for look in looks if look.recalled and look.start_ns is not None)
+        earlier = [look.position for look in recalled if (look.start_ns or 0) <= (action.time_ns or 0)]
+        return begin if action.time_ns is None else min(begin, max(earlier, default=-1) + 0.5)
     if action.time_ns is not None and any(look.start_ns is not None for look in looks):
         earlier = [look.position for look in looks if look.start_ns is not None and look.start_ns <= action.time_ns]
         return max(earlier, default=-1) + 0.5
     after = next((look.position for look in looks if look.id == action.after_look), None)
     if after is not None:
         return after + 0.5
-    return -0.5
+    return begin
 
 
 def clock_of(pairs: Sequence[ClockPair], processes: Iterable[Process]) -> Clock | None:

@@ -47,7 +47,7 @@ def view_of(
         user = "root" if as_root else None
     if not tables:
         return View(None, None, user, observers)
-    listed = {row.pid: row for row in rows if row.text_from == "ps"}
+    listed = {row.pid: row for row in rows if row.text_from in ("ps", "proc")}
     if 1 not in listed:
         return View(None, True, user, observers)
     second = listed.get(KTHREADD)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "fixtures/nvml-stub/nvml.c"
+SOURCES = Path(__file__).parents[2] / "fixtures/nvml-stub"
 
 
-def compiled(folder: Path) -> dict[str, str]:
+def compiled(folder: Path, source: str = "nvml.c") -> dict[str, str]:
     """The environment in which a program finds the stand-in; ``NVML_STUB`` in it says how it behaves."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler on this machine: the library was not stood in for")
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(SOURCE)], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(SOURCES / source)], check=True)
     return {"LD_LIBRARY_PATH": str(folder)}

@@ -1,0 +1,1 @@
+"""``gpudiag watch``: a flight recorder. Two children look, at processes and at GPUs; their parent keeps the ring."""
