@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpudiag.shell.dialects import kill_dialects
 from gpudiag.shell.lines import Carrier, Line, Step
 from gpudiag.shell.signals import INT, KILL, QUIT, ends_by_default
 from gpudiag.shell.syntax import program_of
@@ -145,12 +146,22 @@ def signal_ends(line: Line, step: Step, carrier: Carrier, signal: int | None) ->
     if signal in (INT, QUIT) and step.fed_by is not None:
         # The list may name the xargs that is just starting; a child that dies of the interrupt takes the shell along.
         return None
+    if signal in (INT, QUIT) and _sent_by_itself(line, step, carrier):
+        # Nothing is waited for. bash ignores SIGQUIT, dash does not.
+        return {"bash": signal == INT, "dash": True}.get(carrier.shell or "")
     if signal in (INT, QUIT):
         # bash waits for its child and goes on if that did not die of the signal itself; dash has no such rule for INT.
         if carrier.shell == "bash":
             return False
         return True if carrier.shell == "dash" and signal == INT else None
     return True
+
+
+def _sent_by_itself(line: Line, step: Step, carrier: Carrier) -> bool:
+    """The shell's own kill sends it, not a program or a copy of the shell."""
+    copied = step.forked or any(group.kind == "subshell" for group in step.groups)
+    builtin = program_of(step) == "kill" and "program" not in kill_dialects(line, step)
+    return builtin and not copied and step.carrier == carrier.index
 
 
 def later_steps(line: Line, step: Step, carrier: Carrier) -> tuple[int, ...]:

@@ -27,6 +27,13 @@ class Substitution:
     """Arguments of the first simple command, program included; unknown words are left out."""
     pipeline: tuple[tuple[Word, ...], ...] = ()
     """Words of each command of the pipeline; empty if it is more than one pipeline."""
+    levels: int = 0
+    """How many shells above the one that carries the step the expanding one is; 0 is ``here``."""
+    quoted: bool = False
+    """It stands in quotes: its lines become one argument."""
+    in_lines: bool = False
+    """It was put into shell text with its line ends, each of which ends a command there: ``bash -c "kill $(pgrep x)"``
+    names the first PID only."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Simple:
     branch: bool = False
     tail: bool = False
     fed_by: Substitution | None = None
-    stdin_text: str | None = None
+    stdin_text: Word | None = None
     """A here-document or here-string."""
     stdin_file: str | None = None
     groups: tuple[Group, ...] = ()
@@ -92,6 +92,10 @@ class _Reader:
         self.outer = outer
         self.variables = dict(variables)
         self.functions: dict[str, Node] = {}
+        self.doubtful: set[str] = set()
+        """Functions of which it is not known whether they were defined."""
+        self.after_and: set[str] = set()
+        """Names that were given a meaning behind ``&&``: what follows in the same list runs only if they were."""
         self.budget = Budget()
         self.calling: list[str] = []
         self.commands: list[Simple] = []
@@ -149,7 +153,16 @@ class _Reader:
             return
         uncertain = context.branch or node.type.endswith(("clause", "item"))
         kind = "subshell" if node.type == "subshell" else "list"
+        before = dict(self.variables)
         self.sequence(node, replace(self.enter(context, kind), branch=uncertain))
+        if kind == "subshell":
+            self.variables = before
+        elif context.connector in ("&&", "||"):
+            self.keep(before)
+
+    def keep(self, before: dict[str, Word]) -> None:
+        """What ran may not have run: a variable that it changed is unknown."""
+        self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
 
     def enter(self, context: _Context, kind: str, after: Group | None = None, *, wanted: bool = True) -> _Context:
         """The surroundings inside a compound command."""
@@ -165,7 +178,7 @@ class _Reader:
         self.sequence(node, replace(context, nested=True, branch=True))
 
     def assignment(self, node: Node, context: _Context) -> None:
-        self.assign_all(node)
+        self.assign_all(node, context)
         words = (literal(self.text(node).split(None, 1)[0]),) if node.type in _BUILTINS else ()
         self.emit(words, node, context)
 
@@ -176,9 +189,12 @@ class _Reader:
         for child in node.children:
             if child.type in _CONNECTORS:
                 connector = _CONNECTORS[child.type]
+                if child.type == "||":
+                    self.doubt(self.after_and)
             elif child.is_named and child.type not in ("comment", "word"):
                 if started and connector == context.connector:
                     connector = ";"
+                known = dict(self.variables)
                 before = len(self.commands)
                 last_of_list = node.type != "list" or child.next_sibling is None
                 redirects = context.redirects if last_of_list else ()
@@ -188,6 +204,24 @@ class _Reader:
                     connector = context.connector
                     if child.next_sibling is not None and child.next_sibling.type == "&":
                         self.detach(before, len(context.groups))
+                        self.variables = known
+        if node.type == "list" and (node.parent is None or node.parent.type != "list"):
+            self.doubt(self.after_and)
+
+    def doubt(self, names: set[str]) -> None:
+        """From here on nobody knows whether these names have their new meaning."""
+        for name in names:
+            self.variables.pop(name, None)
+        self.doubtful |= names & self.functions.keys()
+        names.clear()
+
+    def named(self, name: str, context: _Context) -> None:
+        """A variable or a function was given a meaning, if the shell came here."""
+        self.doubtful.discard(name)
+        if context.connector == "&&":
+            self.after_and.add(name)
+        elif context.connector == "||" or context.branch or any(g.kind in ("body", "loop") for g in context.groups):
+            self.doubt({name})
 
     def detach(self, start: int, depth: int) -> None:
         """A statement with ``&`` behind it: the shell forks for it, so it never replaces itself."""
@@ -233,7 +267,11 @@ class _Reader:
     def pipeline(self, node: Node, context: _Context) -> None:
         elements = [child for child in node.children if child.is_named and child.type != "comment"]
         consumer = next((i for i, e in enumerate(elements) if i > 0 and self.takes_arguments(e)), None)
+        if context.connector in ("&&", "||"):
+            # They decide about the whole pipeline, not only about its first command.
+            context = self.enter(context, "list")
         piped = replace(context, piped=True)
+        known = dict(self.variables)
         first_connector = context.connector
         start = 0
         if consumer is not None:
@@ -253,6 +291,7 @@ class _Reader:
             if element.type not in ("command", "redirected_statement"):
                 own = self.enter(own, "subshell")
             self.walk(element, replace(own, redirects=context.redirects if last else ()))
+            self.variables = dict(known)
             first_connector = "|"
 
     def takes_arguments(self, node: Node) -> bool:
@@ -301,7 +340,7 @@ class _Reader:
             for child in node.children:
                 if child.is_named and child.type not in ("comment", "variable_name", "word"):
                     self.walk(child, replace(inner, connector=";"))
-        self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
+        self.keep(before)
 
     def reads_list(self, node: Node, context: _Context) -> bool:
         """``while read p``, fed by a list of PIDs."""
@@ -346,17 +385,19 @@ class _Reader:
                 self.walk(child, inside)
                 inside = replace(inside, connector=";")
 
-    def define(self, node: Node, _context: _Context) -> None:
+    def define(self, node: Node, context: _Context) -> None:
         names = [child for child in node.children if child.type == "word"]
         bodies = [child for child in node.children if child.type in ("compound_statement", "subshell")]
         if names and bodies:
             self.functions[self.text(names[0])] = bodies[0]
+            self.named(self.text(names[0]), context)
 
-    def assign_all(self, node: Node) -> None:
+    def assign_all(self, node: Node, context: _Context) -> None:
         assignments = [node] if node.type == "variable_assignment" else node.children
         for child in assignments:
             if child.type == "variable_assignment":
                 self.assign(child)
+                self.named(self.text(child.children[0]), replace(context, branch=False, groups=()))
 
     def assign(self, node: Node) -> None:
         name = self.text(node.children[0])
@@ -385,7 +426,9 @@ class _Reader:
 
     def call(self, name: str, words: tuple[Word, ...], context: _Context) -> None:
         with self.arguments(name, words):
-            self.walk(self.functions[name], replace(self.enter(context, "function"), text=None))
+            inside = self.enter(context, "function")
+            uncertain = context.branch or name in self.doubtful
+            self.walk(self.functions[name], replace(inside, text=None, branch=uncertain))
 
     @contextmanager
     def arguments(self, name: str, words: tuple[Word, ...]) -> Generator[None]:
@@ -437,31 +480,27 @@ class _Reader:
                 end = max(end, redirect.end_byte)
         return self.source[start:end].decode("utf-8", "replace")
 
-    def standard_input(self, redirects: tuple[Node, ...]) -> tuple[str | None, str | None]:
-        text: str | None = None
+    def standard_input(self, redirects: tuple[Node, ...]) -> tuple[Word | None, str | None]:
+        text: Word | None = None
         file: str | None = None
         for redirect in redirects:
             if redirect.type == "herestring_redirect":
-                text = self.word_reader().value(redirect.children[-1]).template
+                text = self.word_reader().value(redirect.children[-1])
             for child in redirect.children:
                 if child.type == "heredoc_body":
                     start = next((self.text(one) for one in redirect.children if one.type == "heredoc_start"), "")
-                    text = self.text(child) if set(start) & set("'\"\\") else self.expanded(self.text(child))
+                    quoted = bool(set(start) & set("'\"\\"))
+                    body = self.text(child)
+                    text = literal(body) if quoted else self.word_reader().here_document(child, self.apart)
             if redirect.type == "file_redirect" and redirect.children[0].type == "<" and len(redirect.children) > 1:
                 file = self.word_reader().value(redirect.children[1]).text
         return text, file
 
-    def expanded(self, text: str) -> str:
-        """The shell fills in what stands in a here-document, unless its end mark is quoted: awk's ``$2`` too."""
-
-        def value(found: re.Match[str]) -> str:
-            if found[1] is not None:
-                return found[1]
-            known = self.variables.get(found[2] or found[3] or "")
-            plain = known is not None and known.text is not None and self.budget.allows(len(known.text))
-            return known.text or "" if known is not None and plain else HOLE
-
-        return re.sub(r"\\([$`\\])|\$(?:(\w+)|\{(\w+)\}|\([^()]*\)|\{[^{}]*\})|`[^`]*`", value, text)
+    def apart(self, text: str) -> Substitution:
+        """A substitution whose command stands in a text of its own."""
+        reader = _Reader(text, self.outer, self.variables)
+        reader.budget = self.budget
+        return reader.substitution(reader.root)
 
     # -- substitutions ---------------------------------------------------------------------------------------
 

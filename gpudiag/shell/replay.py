@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpudiag.shell.carriers import Standin, above, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.carriers import Standin, above, chain, is_shell, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.dialects import kill_dialects, shells_of
 from gpudiag.shell.flow import Flow
 from gpudiag.shell.lines import Carrier, Line, Step
 from gpudiag.shell.observed import Death, Observed, death
@@ -14,6 +16,7 @@ from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
 from gpudiag.shell.tools.common import all_of, any_of, verdicts_for_all
+from gpudiag.shell.tools.listing import Looking
 from gpudiag.shell.world import Caller, World
 
 __all__ = ["CarrierReplay", "Observed", "Replay", "StepReplay", "replay"]
@@ -72,8 +75,11 @@ def _pick(
     own = tuple(candidate for one in extra for candidate in one.candidates)
     recorded = () if step.container is not None else world.processes
     whole = replace(world, processes=recorded + own)
-    selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own))
+    earlier = _above_expanding_shells(line, step, extra)
+    selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own), earlier)
     selection = _without_doubtful_carriers(step, selection, extra)
+    if _hits_what_runs_beside(tool, line, step, world, who):
+        selection = replace(selection, exit_code=None)
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
     verdicts = tuple(verdict for verdict in selection.verdicts if verdict.pid > 0)
     if step.container is not None:
@@ -82,6 +88,32 @@ def _pick(
         selection = replace(selection, exit_code=selection.exit_code if selection.error else None)
     rows = tuple(_row(line, step, one, extra, by_pid, selection, observed) for one in carriers)
     return replace(selection, verdicts=verdicts), rows
+
+
+def _above_expanding_shells(line: Line, step: Step, extra: list[Standin]) -> dict[int, frozenset[int]]:
+    """The stand-ins that were there when the shell so many levels up expanded a list; none on another host."""
+    carriers = chain(line, step)
+    shells = [position for position, one in enumerate(carriers) if is_shell(one)]
+    found: dict[int, frozenset[int]] = {}
+    for level, position in enumerate(shells):
+        there = {one.index for one in carriers[position:]}
+        if carriers[position].host == step.host and step.container is None:
+            found[level] = frozenset(c.pid for one in extra if one.carrier in there for c in one.candidates)
+    return found
+
+
+def _hits_what_runs_beside(tool: str, line: Line, step: Step, world: World, who: Caller) -> bool:
+    """With ``&`` other shells and clients of the same line may be there while the step looks."""
+    if not step.beside and not any(other.beside for other in line.steps[: step.index]):
+        return False
+    own = {one.index for one in chain(line, step)}
+    others = tuple(one for one in line.carriers if one.index not in own and one.host == step.host and one.cmdline)
+    extra = standins(others, who, 0.0, one_each=False)
+    beside = replace(world, processes=tuple(candidate for one in extra for candidate in one.candidates))
+    if not beside.processes:
+        return False
+    selection = _run_tool(tool, line, step, beside, who, frozenset(), {})
+    return any(verdict.selected is not False for verdict in selection.verdicts)
 
 
 def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Standin]) -> Selection:
@@ -107,34 +139,25 @@ def _expands_braces(step: Step) -> bool:
     return any("{" not in word.template and re.search(r"(?<!\$)\{[^}]*(?:,|\.\.)", word.raw) for word in step.words)
 
 
-def _shells(line: Line, step: Step) -> tuple[str, ...]:
-    """The shells that may read the step, as far as they differ here: ``bash`` stands for zsh as well."""
-    carrier = line.carriers[step.carrier]
-    if carrier.shell == "dash":
-        return ("dash",)
-    # What people type at a prompt is read by bash or zsh; `sh` is dash on some systems and bash on others.
-    return ("bash",) if carrier.kind in ("prompt", "none") or carrier.shell is not None else ("bash", "dash")
-
-
-def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:
-    """Which kill the step runs: the built-in of its shell, or the program behind a wrapper or a path."""
-    path = "/" in (step.words[0].text or "")
-    carrier = line.carriers[step.carrier]
-    outside = [name for name in step.wrappers if name not in ("command", "builtin", "time")]
-    if path or outside or step.xargs is not None or carrier.kind in ("none", "client"):
-        return ("program",)
-    return _shells(line, step)
-
-
-def _run_tool(tool: str, line: Line, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
-    if _expands_braces(step) and "dash" in _shells(line, step):
+def _run_tool(
+    tool: str,
+    line: Line,
+    step: Step,
+    world: World,
+    caller: Caller,
+    ancestors: frozenset[int],
+    earlier: Mapping[int, frozenset[int]],
+) -> Selection:
+    """``earlier``: see ``_above_expanding_shells``."""
+    if _expands_braces(step) and "dash" in shells_of(line, step):
         because = "braces become several words under bash, not under dash: which shell this is is not known"
         if line.carriers[step.carrier].shell == "dash":
             because = "dash leaves braces as they stand; what the tool makes of them is not evaluated"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
     if tool == "kill":
         dialects = kill_dialects(line, step)
-        return kill.select(step.words, step.fed_by, world, caller, ancestors, dialects, step.xargs)
+        look = Looking(world, caller, ancestors, earlier)
+        return kill.select(step.words, step.fed_by, look, dialects, step.xargs)
     if step.fed_by is not None:
         because = "its arguments come from a pipeline"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
@@ -157,7 +180,7 @@ def _row(
     selected = {verdict.selected for verdict in found}
     matches = selected.pop() if len(selected) == 1 else (None if found else False)
     because = "it has become the step's program: no shell is left" if execs else _because(found, matches)
-    if matches is None and _spares_carriers(step):
+    if matches is None and _spares_carriers(line, step):
         matches, because = False, "the step's list of PIDs or files has nothing to do with this shell"
     fatal = signal_ends(line, step, carrier, selection.signal)
     if matches and any_of(verdict.permitted for verdict in found) is False:
@@ -169,7 +192,7 @@ def _row(
     return CarrierReplay(carrier, step.index, matches, execs, fatal, later, seen.seen, seen.how, because)
 
 
-def _spares_carriers(step: Step) -> bool:
+def _spares_carriers(line: Line, step: Step) -> bool:
     """A list that was not made by looking through all processes names no shell that has only just started."""
     program = program_of(step)
     if program == "fuser":
@@ -177,7 +200,9 @@ def _spares_carriers(step: Step) -> bool:
     if program != "kill" or any(re.search(r"\$(?:\$|\{?PPID)", word.raw) for word in step.words):
         return False
     lists = [one for word in step.words for one in word.substitutions] + ([step.fed_by] if step.fed_by else [])
-    return not any(one.expands_on == "here" and one.program in _SEARCHES for one in lists)
+    shells = [one for one in chain(line, step) if is_shell(one)]
+    here = [one for one in lists if one.levels < len(shells) and shells[one.levels].host == step.host]
+    return not any(one.program in _SEARCHES for one in here)
 
 
 def _because(found: list[Verdict], matches: bool | None) -> str:

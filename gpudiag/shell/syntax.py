@@ -143,7 +143,11 @@ class _Builder:
         if place.depth > _MAX_SHELLS or self.text_left < 0:
             self.note("shells nested too deeply or too much text; the rest was left out")
             return
-        outer = tuple(replace(one, expands_on="outer") for one in text.substitutions)
+        up = 0 if inline is not None else 1
+        outer = tuple(
+            replace(one, expands_on="outer", levels=one.levels + up, in_lines=one.in_lines or one.quoted)
+            for one in text.substitutions
+        )
         variables = {str(number): word for number, word in enumerate(positional)}
         reading = read(text.template, outer, variables)
         for note in reading.not_understood:

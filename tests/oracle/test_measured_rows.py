@@ -15,6 +15,7 @@ from gpudiag.shell.signals import fatal
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
 from gpudiag.shell.tools.common import all_of
+from gpudiag.shell.tools.listing import Looking
 from gpudiag.shell.world import Caller, Candidate, World
 from tests.oracle.arena import NAMES, ROOT, need, play, world_of
 
@@ -119,7 +120,7 @@ def selection_of(row: Row, world: World, pids: list[int]) -> Selection:
     if row.command[0] == "killall":
         return killall.select(words, world, caller)
     if row.command[0] == "kill":
-        return kill.select(words, None, world, caller, frozenset())
+        return kill.select(words, None, Looking(world, caller))
     return pgrep.select(words, world, caller, frozenset())
 
 

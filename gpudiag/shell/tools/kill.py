@@ -11,7 +11,7 @@ from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.tools.common import all_of, any_of, permitted, refused, unknown
 from gpudiag.shell.tools.kill_dialects import DIALECTS, Request
-from gpudiag.shell.tools.listing import empty, listed, pattern_of
+from gpudiag.shell.tools.listing import Looking, empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
 _USAGE = "kill: usage: no process is named"
@@ -22,9 +22,7 @@ _XARGS_FAILED = 123
 def select(
     words: Sequence[Word],
     fed_by: Substitution | None,
-    world: World,
-    caller: Caller,
-    ancestors: frozenset[int],
+    look: Looking,
     dialects: Sequence[str] = ("bash",),
     xargs: Sequence[str] | None = None,
 ) -> Selection:
@@ -32,8 +30,8 @@ def select(
 
     ``dialects`` are the kills that it may be: ``bash``, ``dash`` or ``program``. Where they differ nothing is known.
     """
-    made = _Lists(words, fed_by, world, caller, ancestors)
-    found = [_select(DIALECTS[name](words[1:]), made, world, caller, xargs) for name in dialects]
+    made = _Lists(words, fed_by, look)
+    found = [_select(DIALECTS[name](words[1:]), made, look.world, look.caller, xargs) for name in dialects]
     return found[0] if len(found) == 1 else _merged(found)
 
 
@@ -57,23 +55,20 @@ def _merged(found: list[Selection]) -> Selection:
 class _Lists:
     """PIDs that other commands print for this one."""
 
-    def __init__(
-        self,
-        words: Sequence[Word],
-        fed_by: Substitution | None,
-        world: World,
-        caller: Caller,
-        ancestors: frozenset[int],
-    ) -> None:
+    def __init__(self, words: Sequence[Word], fed_by: Substitution | None, look: Looking) -> None:
         lists = [one for word in words[1:] for one in word.substitutions]
         if fed_by is not None and fed_by not in lists:
             lists.append(fed_by)
         self.fed = fed_by is not None
-        self.made = [listed(one, world, caller, ancestors) for one in lists]
-        self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in ancestors)
+        self.made = [
+            _as_one_word(listed(one, look)) if one.quoted and one is not fed_by else listed(one, look) for one in lists
+        ]
+        self.changes_the_code = any(one.in_lines or one.quoted for one in lists)
+        """What the shell makes of further lines has an exit code of its own."""
+        self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in look.ancestors)
         """A shell above is listed, or may be; then so may its short-lived copies in the pipeline."""
         self.pattern, self.against = pattern_of(lists[0]) if len(lists) == 1 else (None, None)
-        self.empty = bool(lists) and all(empty(one, world) for one in self.made)
+        self.empty = bool(lists) and all(empty(one, look.world) for one in self.made)
 
 
 def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs: Sequence[str] | None) -> Selection:
@@ -93,6 +88,7 @@ def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs
         for index, process in enumerate(world.processes)
     )
     success = _succeeds(request, numbers, bad, unreadable, lists, verdicts, world)
+    success = None if lists.changes_the_code else success
     exit_code = None if success is None else (0 if success else code)
     pids = tuple(number for number in numbers if number > 0)
     return Selection(
@@ -103,6 +99,15 @@ def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs
         pattern=lists.pattern,
         against=lists.against,
     )
+
+
+def _as_one_word(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """In quotes the list is one argument: one PID is a number, two with a line end between them are none."""
+    if sum(one.selected is not False for one in verdicts) < 2:
+        return verdicts
+    answer = False if sum(one.selected is True for one in verdicts) > 1 else None
+    because = "the list stands in quotes: several PIDs are one argument, which is no number"
+    return tuple(one if one.selected is False else replace(one, selected=answer, because=because) for one in verdicts)
 
 
 def _code_of(code: int, xargs: Sequence[str] | None) -> int:
