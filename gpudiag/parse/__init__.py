@@ -32,6 +32,7 @@ from gpudiag.model import (
     PidFile,
     PidProbe,
     Pod,
+    Printout,
     Process,
     Refusal,
     RefusedWord,
@@ -97,6 +98,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         pid_files=_of(found, PidFile),
         refused_words=_of(found, RefusedWord),
         inquiries=_of(found, Inquiry),
+        printouts=_of(found, Printout),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
 

@@ -30,6 +30,7 @@ from gpudiag.model import (
     PidFile,
     PidProbe,
     Pod,
+    Printout,
     Process,
     Recorder,
     Refusal,
@@ -65,6 +66,7 @@ Row = (
     | KernelModule
     | PidProbe
     | PidFile
+    | Printout
     | Interrupt
     | RefusedWord
     | Inquiry
@@ -107,3 +109,4 @@ class Parsed:
     pid_files: tuple[PidFile, ...] = ()
     refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
+    printouts: tuple[Printout, ...] = ()

@@ -35,6 +35,8 @@ class Standin:
 
     carrier: int
     candidates: tuple[Candidate, ...]
+    uncertain: bool = False
+    """It may not be there, or not be the youngest of its kind."""
 
 
 def is_shell(carrier: Carrier) -> bool:
@@ -83,6 +85,7 @@ def standins(carriers: tuple[Carrier, ...], caller: Caller, newest_start: float,
                     )
                     for number, (cmdline, comm) in enumerate(looks)
                 ),
+                carrier.may_be_gone,
             )
         )
     return found
@@ -149,6 +152,9 @@ def signal_ends(line: Line, step: Step, carrier: Carrier, signal: int | None) ->
     if signal in (INT, QUIT) and _sent_by_itself(line, step, carrier):
         # Nothing is waited for. bash ignores SIGQUIT, dash does not.
         return {"bash": signal == INT, "dash": True}.get(carrier.shell or "")
+    if signal in (INT, QUIT) and element_below(line, step, carrier) is not None:
+        # What it waits for may itself be hit: bash dies of the interrupt if that did.
+        return None
     if signal in (INT, QUIT):
         # bash waits for its child and goes on if that did not die of the signal itself; dash has no such rule for INT.
         if carrier.shell == "bash":

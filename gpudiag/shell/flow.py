@@ -194,10 +194,17 @@ class Flow:
         goes = (code == 0) == group.wanted
         if not goes and group.wanted and group.kind == "body":
             # An `if` of which no branch runs ends with 0.
-            self.status[carrier] = 0
+            self.leaves_zero(carrier)
         if not goes and group.kind == "loop":
-            self.status[carrier] = 0
+            self.leaves_zero(carrier)
         return Ran(goes, False, f"the exit code of its condition is {code}")
+
+    def leaves_zero(self, carrier: int) -> None:
+        """The exit code of a compound command; so far it is that of the shells above as well."""
+        above: int | None = carrier
+        while above is not None:
+            self.status[above] = 0
+            above = self.line.carriers[above].parent
 
     def by_connector(self, connector: str | None, branch: bool, carrier: int) -> Ran:
         if branch:

@@ -155,6 +155,8 @@ class Carrier:
     """The command that started it stands in a condition or loop body."""
     stops_on_error: bool = False
     """Started with ``-e``."""
+    may_be_gone: bool = False
+    """``setsid -w`` forks, and waits, only if it leads a process group; else it has become the program."""
     groups: tuple[Group, ...] = ()
     """The compound commands around the command that started it, inside the parent."""
 

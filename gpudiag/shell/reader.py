@@ -98,11 +98,15 @@ class _Reader:
         """Names that were given a meaning behind ``&&``: what follows in the same list runs only if they were."""
         self.budget = Budget()
         self.calling: list[str] = []
+        self.lost = False
+        """A function has called itself: how often, and what runs afterwards, is not followed."""
         self.commands: list[Simple] = []
         self.notes: list[str] = []
         self.group_count = 0
 
     def run(self) -> Reading:
+        if _negates_inside_a_pipeline(self.root):
+            return Reading((), ("a `!` inside a pipeline is a syntax error, so nothing of the text runs",))
         if self.added is not None:
             self.note(f"the text breaks off; read as if {self.added} followed")
         self.walk(self.root, _Context())
@@ -419,6 +423,7 @@ class _Reader:
         if name in self.functions and name not in self.calling:
             self.call(name, words, context)
         else:
+            self.lost = self.lost or name in self.functions
             self.emit(words, node, context)
         if name == "read":
             for word in words[1:]:
@@ -463,7 +468,7 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=context.branch and not (context.read_loop and fed_by is not None),
+                branch=self.lost or (context.branch and not (context.read_loop and fed_by is not None)),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
                 stdin_text=stdin_text,
@@ -521,6 +526,17 @@ class _Reader:
         return _substitution(text, words)
 
 
+def _negates_inside_a_pipeline(root: Node) -> bool:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        children = [child for child in node.children if child.is_named]
+        if node.type == "pipeline" and any(child.type == "negated_command" for child in children[1:]):
+            return True
+        waiting += children
+    return False
+
+
 def _mark_tail(commands: list[Simple]) -> list[Simple]:
     return [replace(simple, tail=simple.tail and simple is commands[-1]) for simple in commands]
 
@@ -529,7 +545,14 @@ def _command_in(node: Node) -> Node:
     return node.children[0] if node.type == "redirected_statement" else node
 
 
+_DEAF = frozenset({"pgrep", "ps", "nvidia-smi", "fuser", "lsof", "pidof"})
+"""Programs that print what they find, whatever is piped into them."""
+
+
 def _substitution(text: str, pipeline: tuple[tuple[Word, ...], ...]) -> Substitution:
+    stages = [strip(words) for words in pipeline]
+    deaf = [n for n, one in enumerate(stages) if first_program(one.words) in _DEAF and "xargs" not in one.names]
+    pipeline = pipeline[deaf[-1] :] if deaf else pipeline
     first = strip(pipeline[0]).words if pipeline else ()
     argv = tuple(word.text for word in first if word.text is not None)
     whole = pipeline if all(pipeline) else ()

@@ -27,6 +27,7 @@ _MAX_PATTERN = 4096
 """Bytes; Linux allows longer arguments, nobody types them."""
 _MAX_TEXT = 256 * 1024
 _MAX_TOTAL = 16 * 1024 * 1024
+_MAX_FOUND = 1024 * 1024
 _CPU_S = 1
 _WALL_S = 1.8
 _MEMORY = 512 * 1024 * 1024
@@ -37,6 +38,10 @@ _NO_MATCH = 1
 _OUT_OF_MEMORY = 12
 """``REG_ESPACE``: the limit set here was reached, which says nothing about the real tool."""
 _DIED = "the C library did not survive the pattern, or is not usable here"
+
+
+Spans = tuple[tuple[int, int], ...]
+"""Start and end of a match and of its groups, in characters; -1 for a group that took no part."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,34 @@ def match(
     return hits
 
 
+def find(
+    pattern: str, texts: Sequence[str], *, ignore_case: bool = False, extended: bool = True, perl: bool = False
+) -> list[list[Spans]] | RegexError:
+    """Says for each text where the pattern matches, from left to right.
+
+    ``perl`` is ``grep -P``, as far as Python's engine means the same by it.
+    """
+    if len(pattern.encode("utf-8", "replace")) > _MAX_PATTERN or "\0" in pattern or any("\0" in one for one in texts):
+        return RegexError("too long, or with a NUL", "unsafe")
+    if sum(map(len, texts)) > _MAX_FOUND:
+        return RegexError("too much text to match", "unsafe")
+    return _find(pattern, tuple(texts), ignore_case, extended, perl)
+
+
+@lru_cache(maxsize=256)
+def _find(
+    pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, perl: bool
+) -> list[list[Spans]] | RegexError:
+    job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": "UTF-8"}
+    answer = _answer({**job, "spans": True, "perl": perl}, texts)
+    if isinstance(answer, RegexError):
+        return answer
+    spans = answer["spans"]
+    if len(spans) != len(texts) or None in spans:
+        return RegexError(_DIED, "unsafe")
+    return [[tuple((start, end) for start, end in groups) for groups in found] for found in spans]
+
+
 @dataclass(frozen=True)
 class _Shown:
     texts: tuple[str, ...]
@@ -120,7 +153,17 @@ def _library() -> object:
 def _run(
     pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, locale: str
 ) -> tuple[bool | None, ...] | RegexError:
-    job = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": locale}
+    job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": locale}
+    answer = _answer({**job, "spans": False, "perl": False}, texts)
+    if isinstance(answer, RegexError):
+        return answer
+    codes = answer["codes"]
+    if len(codes) != len(texts):
+        return RegexError(_DIED, "unsafe")
+    return tuple({0: True, _NO_MATCH: False}.get(code) for code in codes)
+
+
+def _answer(job: Mapping[str, object], texts: tuple[str, ...]) -> dict[str, Any] | RegexError:
     answer = _helper.ask(job, texts)
     if answer is None:
         return RegexError(_DIED, "unsafe")
@@ -128,10 +171,7 @@ def _run(
         return RegexError("took too long", "unsafe")
     if "error" in answer:
         return RegexError(str(answer["error"]), "unsafe" if answer["code"] == _OUT_OF_MEMORY else "invalid")
-    codes = answer["codes"]
-    if len(codes) != len(texts):
-        return RegexError(_DIED, "unsafe")
-    return tuple({0: True, _NO_MATCH: False}.get(code) for code in codes)
+    return answer
 
 
 class _Helper:

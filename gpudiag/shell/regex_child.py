@@ -10,12 +10,16 @@ import ctypes
 import json
 import locale
 import os
+import re
 import resource
 import signal
 import sys
 from typing import Any
 
 _EXTENDED, _ICASE, _NOSUB = 1, 2, 8
+_STARTEND = 4
+"""Look at a part of the text and still see what stands before it."""
+_GROUPS = 10
 
 
 def main() -> None:
@@ -84,12 +88,15 @@ def _limited(
 
 
 def _evaluate(libc: ctypes.CDLL, job: dict[str, Any], texts: list[bytes]) -> dict[str, Any]:
+    if job["perl"]:
+        return _perl(job, texts)
     pattern = job["pattern"].encode("utf-8", "replace")
     if job["locale"] == "C" or (pattern.isascii() and all(map(bytes.isascii, texts))):
         # Where everything is ASCII both locales agree, and this one is several times faster.
         locale.setlocale(locale.LC_ALL, "C")
     space = ctypes.create_string_buffer(1024)
-    flags = (_EXTENDED if job["extended"] else 0) | _NOSUB | (_ICASE if job["ignore_case"] else 0)
+    chosen = ((_EXTENDED, job["extended"]), (_NOSUB, not job["spans"]), (_ICASE, job["ignore_case"]))
+    flags = sum(flag for flag, wanted in chosen if wanted)
     code = libc.regcomp(space, pattern, flags)
     if code:
         message = ctypes.create_string_buffer(200)
@@ -97,7 +104,48 @@ def _evaluate(libc: ctypes.CDLL, job: dict[str, Any], texts: list[bytes]) -> dic
         return {"code": code, "error": message.value.decode("utf-8", "replace")}
     run, compiled = libc.regexec, ctypes.addressof(space)
     run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int]
+    if job["spans"]:
+        return {"codes": [], "spans": [_spans(libc, compiled, text) for text in texts]}
     return {"codes": [run(compiled, text, 0, None, 0) for text in texts]}
+
+
+class _Match(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_int), ("end", ctypes.c_int)]
+
+
+def _spans(libc: ctypes.CDLL, compiled: int, text: bytes) -> list[list[list[int]]] | None:
+    """Where it matches, one after the other, with its groups, in characters; ``None`` if the library could not tell."""
+    found: list[list[list[int]]] = []
+    room = (_Match * _GROUPS)()
+    position = 0
+    while position <= len(text):
+        room[0].start, room[0].end = position, len(text)
+        code = libc.regexec(compiled, text, _GROUPS, ctypes.addressof(room), _STARTEND)
+        if code != 0:
+            return found if code == 1 else None
+        groups = [[one.start, one.end] for one in room]
+        start, end = groups[0]
+        # An empty match right behind another one is none.
+        if start < end or not found or found[-1][0][1] != start:
+            found.append(groups)
+        position = end if end > start else end + 1
+    return [[[_characters(text, at) for at in group] for group in groups] for groups in found]
+
+
+def _characters(text: bytes, position: int) -> int:
+    return position if position < 0 else len(text[:position].decode("utf-8", "replace"))
+
+
+def _perl(job: dict[str, Any], texts: list[bytes]) -> dict[str, Any]:
+    """``grep -P``, as far as Python means the same: what it does not know is an error, which decides nothing."""
+    flags = re.ASCII | (re.IGNORECASE if job["ignore_case"] else 0)
+    before, keep, after = job["pattern"].partition("\\K")
+    compiled = re.compile(f"(?:{before})(?P<kept>{after})" if keep else before, flags)
+    spans: list[list[list[list[int]]]] = []
+    for text in texts:
+        found = [one.span("kept" if keep else 0) for one in compiled.finditer(text.decode("utf-8", "replace"))]
+        spans.append([[list(span)] for span in found])
+    return {"codes": [], "spans": spans}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gpudiag.shell.carriers import Standin, above, chain, is_shell, later_steps, replaces_itself, signal_ends, standins
 from gpudiag.shell.dialects import kill_dialects, shells_of
 from gpudiag.shell.flow import Flow
-from gpudiag.shell.lines import Carrier, Line, Step
+from gpudiag.shell.lines import Carrier, Line, Step, Substitution
 from gpudiag.shell.observed import Death, Observed, death
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection, Verdict
@@ -17,7 +17,9 @@ from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
 from gpudiag.shell.tools.common import all_of, any_of, verdicts_for_all
 from gpudiag.shell.tools.listing import Looking
+from gpudiag.shell.words import first_program
 from gpudiag.shell.world import Caller, World
+from gpudiag.shell.wrappers import strip
 
 __all__ = ["CarrierReplay", "Observed", "Replay", "StepReplay", "replay"]
 
@@ -69,7 +71,7 @@ def _pick(
     who = caller_of(step, caller)
     carriers = above(line, step)
     newest = max((process.start or 0.0 for process in world.processes), default=0.0)
-    one_each = any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
+    one_each = _picks_one(step)
     present = tuple(one for one in carriers if replaces_itself(line, step, one) is not True)
     extra = standins(present, who, newest, one_each=one_each)
     own = tuple(candidate for one in extra for candidate in one.candidates)
@@ -77,7 +79,7 @@ def _pick(
     whole = replace(world, processes=recorded + own)
     earlier = _above_expanding_shells(line, step, extra)
     selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own), earlier)
-    selection = _without_doubtful_carriers(step, selection, extra)
+    selection = _without_doubtful_carriers(line, step, selection, extra)
     if _hits_what_runs_beside(tool, line, step, world, who):
         selection = replace(selection, exit_code=None)
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
@@ -116,17 +118,27 @@ def _hits_what_runs_beside(tool: str, line: Line, step: Step, world: World, who:
     return any(verdict.selected is not False for verdict in selection.verdicts)
 
 
-def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Standin]) -> Selection:
+def _picks_one(step: Step) -> bool:
+    return any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
+
+
+def _without_doubtful_carriers(line: Line, step: Step, selection: Selection, extra: list[Standin]) -> Selection:
     """A carrier that may not look like that, or may have gone already, proves no success and no newest match."""
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
+    picks_one = _picks_one(step)
+    # A copy of the shell, made for a part of the line, has the same command line and is younger.
+    copied = picks_one and (
+        step.forked
+        or any(group.kind == "subshell" for group in step.groups)
+        or any(other.beside for other in line.steps[: step.index])
+    )
     doubtful: set[int] = set()
     for one in extra:
         answers = {by_pid[candidate.pid].selected for candidate in one.candidates}
-        if answers != {False} and (len(answers) > 1 or step.beside):
+        if answers != {False} and (len(answers) > 1 or step.beside or one.uncertain or copied):
             doubtful.update(candidate.pid for candidate in one.candidates)
     if not doubtful:
         return selection
-    picks_one = any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
     verdicts = selection.verdicts
     if picks_one:
         because = "which of the matches is the newest or oldest is not known"
@@ -157,7 +169,8 @@ def _run_tool(
     if tool == "kill":
         dialects = kill_dialects(line, step)
         look = Looking(world, caller, ancestors, earlier)
-        return kill.select(step.words, step.fed_by, look, dialects, step.xargs)
+        looped = any(group.kind == "round" for group in step.groups)
+        return kill.select(step.words, step.fed_by, look, dialects, step.xargs, looped=looped)
     if step.fed_by is not None:
         because = "its arguments come from a pipeline"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
@@ -179,8 +192,12 @@ def _row(
     found = [verdicts[c.pid] for one in extra if one.carrier == carrier.index for c in one.candidates]
     selected = {verdict.selected for verdict in found}
     matches = selected.pop() if len(selected) == 1 else (None if found else False)
+    if matches and carrier.may_be_gone:
+        matches = None
     because = "it has become the step's program: no shell is left" if execs else _because(found, matches)
-    if matches is None and _spares_carriers(line, step):
+    if selection.own_group and matches is None and carrier.index == step.carrier and carrier.kind != "prompt":
+        matches, because = True, "0 is the process group of the shell itself"
+    elif matches is None and not selection.own_group and _spares_carriers(line, step):
         matches, because = False, "the step's list of PIDs or files has nothing to do with this shell"
     fatal = signal_ends(line, step, carrier, selection.signal)
     if matches and any_of(verdict.permitted for verdict in found) is False:
@@ -202,7 +219,12 @@ def _spares_carriers(line: Line, step: Step) -> bool:
     lists = [one for word in step.words for one in word.substitutions] + ([step.fed_by] if step.fed_by else [])
     shells = [one for one in chain(line, step) if is_shell(one)]
     here = [one for one in lists if one.levels < len(shells) and shells[one.levels].host == step.host]
-    return not any(one.program in _SEARCHES for one in here)
+    return not any(_looks_through_all(one) for one in here)
+
+
+def _looks_through_all(one: Substitution) -> bool:
+    programs = {first_program(strip(words).words) for words in one.pipeline} or {one.program}
+    return not programs.isdisjoint(_SEARCHES)
 
 
 def _because(found: list[Verdict], matches: bool | None) -> str:

@@ -196,10 +196,12 @@ class _Builder:
         moved = replace(place, user=user, shown_user=shown)
         if wrapper.usage.other_namespace:
             moved = replace(moved, container=wrapper.name)
-        if not wrapper.usage.stays or wrapper.name == "xargs":
+        waits = wrapper.name == "setsid" and has_flag(wrapper.options, "w", "wait")
+        if not (wrapper.usage.stays or waits) or wrapper.name == "xargs":
             return moved
         kind = wrapper.name if wrapper.name in ("sudo", "timeout") else "client"
         index = self.add(kind, None, join(wrapper.words), place, simple)
+        self.carriers[index] = replace(self.carriers[index], may_be_gone=waits)
         return replace(moved, parent=index)
 
     @staticmethod

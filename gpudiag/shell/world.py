@@ -37,6 +37,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A text of nvidia-smi, recorded whole."""
+
+    columns: tuple[str, ...]
+    """Names of its columns; empty for the table."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class World:
     """The processes of one host at one time."""
 
@@ -52,6 +61,8 @@ class World:
     most likely glibc."""
     printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
+    printouts: Mapping[str, Printed] = field(default_factory=dict[str, Printed])
+    """What nvidia-smi printed: ``table``, ``pmon``, ``compute-apps``."""
 
 
 @dataclass(frozen=True)

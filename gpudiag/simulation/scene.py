@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpudiag.rules.book import Book
@@ -16,6 +16,7 @@ from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident, families_with, is_list
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import Look
+from gpudiag.timeline.printouts import printed_at
 
 MAX_LOOKS = 12
 """Looks of an incident that are searched for a server which no other sign points to."""
@@ -86,6 +87,8 @@ def scene_of(incident: Incident, look: Look) -> Scene:
     )
     # Who could not be seen from where the look was taken (another PID namespace) cannot be reached from there either.
     world = world_of(look, incident.census, listed, passing, complete=view.hidden is False)
+    printed = printed_at(incident.parsed.printouts, incident.looks, look, look.position + 0.5)
+    world = replace(world, printouts=printed)
     there = {process.pid for process in world.processes}
     lives: dict[int, Life] = {}
     for life in incident.census.lives:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from gpudiag.model import Booking, Citation, KillAction, PidFile
+from gpudiag.model import Booking, Citation, KillAction, PidFile, Printout
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.syntax import parse_line
@@ -17,6 +17,7 @@ from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.pid_lists import pid_lists
+from gpudiag.timeline.printouts import printed_at
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.views import View
 
@@ -110,12 +111,13 @@ def replay_actions(
     libraries: Mapping[str, str] | None = None,
     adopted: Mapping[Key, Life] | None = None,
     files: Sequence[PidFile] = (),
+    printouts: Sequence[Printout] = (),
 ) -> list[ActionView]:
     """Replay all commands in time order.
 
     ``listed``: looks that have a compute-process list. ``libraries``: the C library of each host, where it is recorded.
     ``adopted``: processes that no look before a command shows, with the server that must have started them before it
-    died. ``files``: what PID files held.
+    died. ``files``: what PID files held. ``printouts``: what nvidia-smi printed.
     """
     libraries = libraries or {}
     positions = {look.id: look.position for look in census.looks}
@@ -133,6 +135,7 @@ def replay_actions(
             libraries,
             adopted or {},
             _before(files, slot, positions),
+            printouts,
         )
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
@@ -155,6 +158,7 @@ def _view(
     libraries: Mapping[str, str],
     adopted: Mapping[Key, Life],
     files: Sequence[PidFile],
+    printouts: Sequence[Printout],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -168,6 +172,8 @@ def _view(
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
     world, base = _world(action, host, slot, census, series, listed, adopted, files)
     world = replace(world, libc=libraries.get(host))
+    if base is not None:
+        world = replace(world, printouts=printed_at(printouts, census.looks, base, slot))
     trace = traces.get(host)
     dead_shell = _traced_shell(trace, action) if trace is not None else None
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)

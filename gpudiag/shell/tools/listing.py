@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from gpudiag.shell.lines import Substitution, Word
 from gpudiag.shell.regex import RegexError, match
 from gpudiag.shell.selection import Verdict
-from gpudiag.shell.tools import fuser, pgrep
+from gpudiag.shell.text.base import Lines
+from gpudiag.shell.text.pipeline import filtered
+from gpudiag.shell.tools import fuser, pgrep, smi
 from gpudiag.shell.tools.columns import of_ps, printed, skips_header
 from gpudiag.shell.tools.common import (
     all_of,
@@ -22,7 +24,7 @@ from gpudiag.shell.tools.common import (
 )
 from gpudiag.shell.tools.killall import full_name
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.shell.wrappers import options_end, strip
+from gpudiag.shell.wrappers import Stripped, options_end, strip
 
 _KEEPS_ALL = ("sort", "uniq", "cat", "tr", "xargs", "tac", "sed")
 _GREPS = ("grep", "egrep", "fgrep")
@@ -46,6 +48,27 @@ def listed(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:
     """For each process: is its PID in what the command prints."""
     found = _when_made(produced, look)
     return _of_first_line(produced, found) if produced.in_lines else found
+
+
+def exact_lines(produced: Substitution, look: Looking) -> Lines | None:
+    """The very lines that the command prints, where its source was recorded as text; ``None`` where it was not."""
+    stages = [strip(words) for words in produced.pipeline]
+    if not stages or not all(stage.words for stage in stages) or produced.text.strip() in look.world.printed_lists:
+        return None
+    if produced.levels and produced.levels not in look.earlier:
+        return None
+    if any("xargs" in stage.names for stage in stages[:1]) or any(w.usage.other_namespace for w in stages[0].wrappers):
+        return None
+    source = stages[0].words
+    lines = smi.printed(source, look.world) if _name(source) == "nvidia-smi" else None
+    if lines is None:
+        return None
+    return filtered(lines, [[word.text for word in _with_xargs(stage)] for stage in stages[1:]])
+
+
+def _with_xargs(stage: Stripped) -> tuple[Word, ...]:
+    """A filter as it was typed: with what stood in front of it, which here can only be xargs."""
+    return stage.wrappers[0].words if stage.wrappers else stage.words
 
 
 def _when_made(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:

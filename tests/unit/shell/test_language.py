@@ -108,7 +108,7 @@ def test_form(expected: str, text: str) -> None:
 def test_a_group_after_a_signal_and_two_dashes_is_no_number_to_dash() -> None:
     assert [
         one.error for one in (step.selection for step in run_argv("dash", "-c", "kill -9 -- -10").steps) if one
-    ] == ["--: not a PID"]
+    ] == ["Illegal number: --"]
     assert hits(run("kill -9 -- -10", how="shell")) == "??-", "which shell reads it is not known"
     assert hits(run_argv("bash", "-c", "kill -9 -- -10")) == "hh-"
 
