@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpudiag.shell.carriers import chain
+from gpudiag.shell.conditions import status_of
 from gpudiag.shell.lines import Carrier, Group, Line, Step
 from gpudiag.shell.observed import Observed, no_connection, printed, printed_status
 from gpudiag.shell.results import CarrierReplay, StepReplay
@@ -13,8 +14,9 @@ from gpudiag.shell.selection import Selection
 from gpudiag.shell.signals import INT, fatal
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools.common import all_of
+from gpudiag.shell.tools.listing import Looking
 from gpudiag.shell.tools.stops import stop_of
-from gpudiag.shell.world import World
+from gpudiag.shell.world import Caller, World
 
 _ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
 _GOES = "no step before it could stop it"
@@ -37,6 +39,7 @@ class Flow:
     def __init__(self, line: Line, observed: Observed, world: World) -> None:
         self.line = line
         self.observed = observed
+        self.world = world
         self.processes = {process.pid: process for process in world.processes}
         self.steps: list[StepReplay] = []
         self.rows: list[CarrierReplay] = []
@@ -245,7 +248,7 @@ class Flow:
             return None if self.rests_on_the_dead(selection) else selection.exit_code
         if program in _ALWAYS_ZERO:
             return 0
-        return 1 if program == "false" else None
+        return 1 if program == "false" else status_of(step, Looking(self.world, Caller(None, None)))
 
     def rests_on_the_dead(self, selection: Selection) -> bool:
         """Only processes that an earlier step may have ended are left to be hit."""

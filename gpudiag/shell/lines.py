@@ -27,6 +27,8 @@ class Substitution:
     """Arguments of the first simple command, program included; unknown words are left out."""
     pipeline: tuple[tuple[Word, ...], ...] = ()
     """Words of each command of the pipeline; empty if it is more than one pipeline."""
+    stdin: str | None = None
+    """File that its first command reads."""
     levels: int = 0
     """How many shells above the one that carries the step the expanding one is; 0 is ``here``."""
     quoted: bool = False
@@ -98,6 +100,8 @@ class Step:
     """Program that supplies the arguments: ``pgrep`` in ``pgrep … | xargs kill`` and in ``kill $(pgrep …)``."""
     fed_by: Substitution | None = None
     """The pipeline that feeds this step through xargs or a ``read`` loop."""
+    piped_from: Substitution | None = None
+    """The pipeline whose text it reads."""
     branch: bool = False
     """Stands in the body of a condition or a loop: whether it runs depends on what was not evaluated here."""
     tail: bool = False

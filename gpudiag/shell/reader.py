@@ -22,6 +22,7 @@ _GROUPS = ("program", "list", "do_group", "compound_statement", "subshell", "els
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "c_style_for_statement")
 _BUILTINS = ("declaration_command", "unset_command", "test_command")
 _CONNECTORS = {"&&": "&&", "||": "||", "&": "&", ";": ";", ";;": ";", "\n": ";"}
+_SIMPLE = ("command", "redirected_statement")
 _REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect")
 
 
@@ -39,6 +40,7 @@ class Simple:
     branch: bool = False
     tail: bool = False
     fed_by: Substitution | None = None
+    piped_from: Substitution | None = None
     stdin_text: Word | None = None
     """A here-document or here-string."""
     stdin_file: str | None = None
@@ -70,6 +72,8 @@ class _Context:
     nested: bool = False
     """Inside a group, a loop or a function: never the place where a shell replaces itself."""
     fed_by: Substitution | None = None
+    piped_from: Substitution | None = None
+    """What stands before it in its pipeline."""
     read_loop: bool = False
     """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
     text: str | None = None
@@ -171,7 +175,7 @@ class _Reader:
     def enter(self, context: _Context, kind: str, after: Group | None = None, *, wanted: bool = True) -> _Context:
         """The surroundings inside a compound command."""
         group = self.new_group(kind, context.connector, after, wanted=wanted)
-        return replace(context, connector=None, nested=True, groups=(*context.groups, group))
+        return replace(context, connector=None, nested=True, groups=(*context.groups, group), piped_from=None)
 
     def new_group(self, kind: str, connector: str | None, after: Group | None = None, *, wanted: bool = True) -> Group:
         self.group_count += 1
@@ -183,8 +187,24 @@ class _Reader:
 
     def assignment(self, node: Node, context: _Context) -> None:
         self.assign_all(node, context)
+        if node.type == "test_command":
+            self.emit(tuple(self.test_words(node)), node, context)
+            return
         words = (literal(self.text(node).split(None, 1)[0]),) if node.type in _BUILTINS else ()
         self.emit(words, node, context)
+
+    def test_words(self, node: Node) -> Generator[Word]:
+        """``[ "$x" = y ]`` in the order in which it is written."""
+        waiting = list(reversed(node.children))
+        reader = self.word_reader()
+        while waiting:
+            child = waiting.pop()
+            if child.type.endswith("_expression"):
+                waiting += reversed(child.children)
+            elif child.is_named and child.type != "test_operator":
+                yield from reader.words(child)
+            else:
+                yield literal(self.text(child))
 
     def sequence(self, node: Node, context: _Context) -> None:
         """Children that follow each other, with the tokens between them."""
@@ -270,33 +290,56 @@ class _Reader:
 
     def pipeline(self, node: Node, context: _Context) -> None:
         elements = [child for child in node.children if child.is_named and child.type != "comment"]
+        context, elements[0], redirects = self.joined_before(elements[0], context)
         consumer = next((i for i, e in enumerate(elements) if i > 0 and self.takes_arguments(e)), None)
         if context.connector in ("&&", "||"):
             # They decide about the whole pipeline, not only about its first command.
             context = self.enter(context, "list")
-        piped = replace(context, piped=True)
-        known = dict(self.variables)
-        first_connector = context.connector
-        start = 0
+        start, connector = 0, context.connector
         if consumer is not None:
-            feed = self.feed(node.start_byte, elements[:consumer])
-            last = consumer == len(elements) - 1
-            redirects = context.redirects if last else ()
-            text = self.span(elements[0].start_byte, elements[consumer].end_byte, redirects)
-            own = replace(piped, fed_by=feed, text=text, captured=not last, redirects=redirects)
-            self.walk(elements[consumer], own)
-            start, first_connector = consumer + 1, "|"
+            self.arguments_from(elements, consumer, redirects, context)
+            start, connector = consumer + 1, "|"
+        known = dict(self.variables)
         for number, element in enumerate(elements[start:], start):
-            last = number == len(elements) - 1
-            feed = context.fed_by
-            if number > 0 and element.type not in ("command", "redirected_statement"):
-                feed = self.feed(node.start_byte, elements[:number])
-            own = replace(piped, connector=first_connector, captured=not last or context.captured, fed_by=feed)
-            if element.type not in ("command", "redirected_statement"):
-                own = self.enter(own, "subshell")
-            self.walk(element, replace(own, redirects=context.redirects if last else ()))
+            own = replace(self.element(elements, number, redirects, context), connector=connector)
+            self.walk(element, own if element.type in _SIMPLE else self.enter(own, "subshell"))
             self.variables = dict(known)
-            first_connector = "|"
+            connector = "|"
+
+    def joined_before(self, first: Node, context: _Context) -> tuple[_Context, Node, tuple[Node, ...]]:
+        """The grammar takes ``a && b 2>x | c`` for ``(a && b 2>x) | c``: reads ``a``, gives ``b`` and its ``2>x``."""
+        inner = first.children[0] if first.type == "redirected_statement" else first
+        if inner.type != "list":
+            return context, first, ()
+        operator = next(child.type for child in inner.children if child.type in ("&&", "||"))
+        self.walk(inner.children[0], replace(context, redirects=()))
+        if operator == "||":
+            self.doubt(self.after_and)
+        redirects = tuple(child for child in first.children if child.type in _REDIRECTS)
+        return replace(context, connector=operator), inner.children[-1], redirects
+
+    def arguments_from(
+        self, elements: list[Node], consumer: int, redirects: tuple[Node, ...], context: _Context
+    ) -> None:
+        """An xargs, with what feeds it."""
+        last = consumer == len(elements) - 1
+        own = context.redirects if last else ()
+        text = self.span(elements[0].start_byte, elements[consumer].end_byte, own)
+        feed = self.feed(elements[:consumer], redirects)
+        self.walk(
+            elements[consumer],
+            replace(context, piped=True, fed_by=feed, text=text, captured=not last, redirects=own),
+        )
+
+    def element(self, elements: list[Node], number: int, redirects: tuple[Node, ...], context: _Context) -> _Context:
+        """The surroundings of one part of a pipeline."""
+        last = number == len(elements) - 1
+        own = (context.redirects if last else ()) + (redirects if number == 0 else ())
+        inside = replace(context, piped=True, captured=not last or context.captured, redirects=own)
+        if number == 0:
+            return inside
+        feed = self.feed(elements[:number], redirects)
+        return replace(inside, piped_from=feed) if elements[number].type in _SIMPLE else replace(inside, fed_by=feed)
 
     def takes_arguments(self, node: Node) -> bool:
         """The element is xargs, possibly behind sudo and the like."""
@@ -304,10 +347,11 @@ class _Reader:
             node = node.children[0]
         return node.type == "command" and "xargs" in strip(self.words_of(node)).names
 
-    def feed(self, start: int, producers: list[Node]) -> Substitution:
+    def feed(self, producers: list[Node], redirects: tuple[Node, ...]) -> Substitution:
         words = tuple(self.words_of(_command_in(producer)) for producer in producers)
-        text = self.source[start : producers[-1].end_byte].decode("utf-8", "replace")
-        return _substitution(text, words)
+        stdin = self.read_by(producers[0], redirects)
+        text = self.source[producers[0].start_byte : producers[-1].end_byte].decode("utf-8", "replace")
+        return replace(_substitution(text, words), stdin=stdin)
 
     def for_loop(self, node: Node, context: _Context) -> None:
         """A loop over known words is unrolled; over anything else its body is read once."""
@@ -339,6 +383,10 @@ class _Reader:
                     self.walk(child, inner)
         elif node.type in ("if_statement", "while_statement"):
             self.conditional(node, self.enter(context, "list"))
+        elif node.type == "case_statement" and not any(
+            c.type in (";&", ";;&") for i in node.children for c in i.children
+        ):
+            self.cases(node, self.enter(context, "list"))
         else:
             inner = replace(self.enter(context, "list"), branch=True)
             for child in node.children:
@@ -379,6 +427,25 @@ class _Reader:
                 self.walk(child, inside)
                 if len(self.commands) > start:
                     inside = replace(inside, connector=";")
+
+    def cases(self, node: Node, context: _Context) -> None:
+        """``case``: each item is a condition, on which its commands and all later items depend."""
+        subject = next((child for child in node.children if child.is_named), None)
+        value = self.word_reader().value(subject) if subject is not None else None
+        for item in (child for child in node.children if child.type == "case_item"):
+            mark = next((n for n, child in enumerate(item.children) if child.type == ")"), len(item.children))
+            shown = [child for child in item.children[:mark] if child.is_named]
+            condition = self.enter(context, "condition")
+            if value is not None and shown:
+                patterns = map(self.word_reader().pattern, shown)
+                text = f"case {value.raw} in {' | '.join(map(self.text, shown))})"
+                self.emit((literal("case"), value, *patterns), item, replace(condition, text=text))
+            inside = self.enter(context, "body", condition.groups[-1])
+            for child in item.children[mark + 1 :]:
+                if child.is_named and child.type != "comment":
+                    self.walk(child, inside)
+                    inside = replace(inside, connector=";")
+            context = self.enter(context, "body", condition.groups[-1], wanted=False)
 
     def clause(self, node: Node, condition: _Context, context: _Context) -> None:
         inside = condition
@@ -471,6 +538,7 @@ class _Reader:
                 branch=self.lost or (context.branch and not (context.read_loop and fed_by is not None)),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
+                piped_from=context.piped_from,
                 stdin_text=stdin_text,
                 stdin_file=stdin_file,
                 groups=context.groups,
@@ -523,7 +591,12 @@ class _Reader:
         if statement.type == "pipeline":
             elements = [child for child in statement.children if child.is_named and child.type != "comment"]
         words = tuple(self.words_of(_command_in(element)) for element in elements)
-        return _substitution(text, words)
+        return replace(_substitution(text, words), stdin=self.read_by(elements[0]))
+
+    def read_by(self, element: Node, redirects: tuple[Node, ...] = ()) -> str | None:
+        """The file that a command is redirected from."""
+        own = tuple(child for child in element.children if child.type in _REDIRECTS)
+        return self.standard_input(own + redirects)[1]
 
 
 def _negates_inside_a_pipeline(root: Node) -> bool:

@@ -330,6 +330,7 @@ class _Builder:
                 user=place.user,
                 pid_source=source.program if source else None,
                 fed_by=simple.fed_by,
+                piped_from=simple.piped_from,
                 branch=simple.branch,
                 tail=simple.tail,
                 container=place.container,

@@ -25,6 +25,7 @@ from gpudiag.shell.quoting import (
 from gpudiag.shell.tree import text_of
 
 _MAX_DEPTH = 12
+_MAX_STARS = 3
 _SUBSTITUTIONS = ("command_substitution", "process_substitution")
 _IN_DOCUMENT = re.compile(
     r"\\(?P<escaped>[$`\\])|(?P<joined>\\\n)|(?P<variable>\$(?:\{\w+\}|\w+))|`(?P<command>(?:[^`\\]|\\.)*)`"
@@ -102,6 +103,22 @@ class WordReader:
         draft = _Draft()
         self._piece(node, draft, inside_quotes=False, depth=0)
         return _finish(draft.chars, draft.lists, text_of(node, self.source))
+
+    def pattern(self, node: Node) -> Word:
+        """A pattern of ``case`` as a regular expression; its text is ``None`` where it cannot be told."""
+        draft = _Draft()
+        self._piece(node, draft, inside_quotes=False, depth=0)
+        raw = text_of(node, self.source)
+        bare = [char for char, origin in draft.chars if origin != QUOTED]
+        if draft.lists or has_holes("".join(char for char, _ in draft.chars)) or bare.count("*") > _MAX_STARS:
+            return Word(None, raw)
+        if set(bare) & set("[\\"):
+            return Word(None, raw)
+        wild = {"*": "(?s:.*)", "?": "(?s:.)"}
+        text = "".join(
+            wild[char] if origin != QUOTED and char in wild else re.escape(char) for char, origin in draft.chars
+        )
+        return Word(text, raw, template=text)
 
     def here_document(self, body: Node, backquoted: Callable[[str], Substitution]) -> Word:
         """The text of a here-document whose end mark is not quoted: the shell fills it in, awk's ``$2`` too.

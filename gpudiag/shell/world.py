@@ -34,6 +34,8 @@ class Candidate:
     sig_caught: int | None = None
     sig_ignored: int | None = None
     sig_blocked: int | None = None
+    start_ticks: int | None = None
+    """Start time as ``/proc/PID/stat`` has it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class World:
     most likely glibc."""
     printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
+    boot_id: str | None = None
+    """As in ``/proc/sys/kernel/random/boot_id``."""
     printouts: Mapping[str, Printed] = field(default_factory=dict[str, Printed])
     """What nvidia-smi printed: ``table``, ``pmon``, ``compute-apps``."""
 

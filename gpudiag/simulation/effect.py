@@ -20,7 +20,8 @@ from gpudiag.simulation.stops import stop_selection
 
 HARMLESS = frozenset(
     {
-        ":", "[", "[[", "awk", "basename", "cat", "cd", "clear", "column", "cut", "date", "declare", "df", "dirname",
+        ":", "[", "[[", "awk", "basename", "case", "cat", "cd", "clear", "column", "cut", "date", "declare", "df",
+        "dirname",
         "dmesg", "du", "echo", "env", "exit", "export", "false", "free", "fuser", "grep", "egrep", "fgrep", "head",
         "history", "hostname", "id", "journalctl", "jobs", "kill", "less", "local", "ls", "lsof", "netstat", "nproc",
         "nvidia-smi", "nvtop", "pgrep", "pidof", "printf", "ps", "pstree", "pwd", "read", "return", "sed", "seq", "set",

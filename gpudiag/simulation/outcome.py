@@ -228,9 +228,11 @@ def _counts(stage: Stage, pick: Pick, pid: int) -> bool:
 def _notes(pick: Pick, parts: Parts) -> list[str]:
     effect = pick.effect
     notes = [*effect.obscure]
-    for step in effect.replay.steps:
-        if step.selection is not None and step.ran is not False and step.selection.complaints:
-            notes.append(f"`{step.step.text[:120]}` complains: {'; '.join(step.selection.complaints[:3])}")
+    notes += [
+        f"`{step.step.text[:120]}` complains: {'; '.join(step.selection.complaints[:3])}"
+        for step in effect.replay.steps
+        if step.selection is not None and step.ran is not False and step.selection.complaints
+    ]
     if pick.assumed_user:
         notes.append(f"who gives the command is not known: taken as {ASSUMED_USER}, --user tells it")
     if not effect.scene.world.complete:

@@ -17,6 +17,7 @@ from gpudiag.timeline.incident import Incident, families_with, is_list
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import Look
 from gpudiag.timeline.printouts import printed_at
+from gpudiag.timeline.views import recorder_of
 
 MAX_LOOKS = 12
 """Looks of an incident that are searched for a server which no other sign points to."""
@@ -88,7 +89,8 @@ def scene_of(incident: Incident, look: Look) -> Scene:
     # Who could not be seen from where the look was taken (another PID namespace) cannot be reached from there either.
     world = world_of(look, incident.census, listed, passing, complete=view.hidden is False)
     printed = printed_at(incident.parsed.printouts, incident.looks, look, look.position + 0.5)
-    world = replace(world, printouts=printed)
+    recorder = recorder_of(look, incident.parsed.recorders)
+    world = replace(world, printouts=printed, boot_id=recorder.boot_id if recorder is not None else None)
     there = {process.pid for process in world.processes}
     lives: dict[int, Life] = {}
     for life in incident.census.lives:

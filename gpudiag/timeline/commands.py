@@ -343,6 +343,7 @@ def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
         sig_caught=life.integer("sig_caught"),
         sig_ignored=life.integer("sig_ignored"),
         sig_blocked=life.integer("sig_blocked"),
+        start_ticks=life.start_ticks,
     )
 
 

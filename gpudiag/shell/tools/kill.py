@@ -251,10 +251,10 @@ def _combined(
     caller: Caller,
 ) -> Verdict:
     named = _by_number(process, numbers)
-    if calls.printed_by is not None and str(process.pid) not in calls.written:
-        if named.selected is False or process.pid in numbers:
-            there = "its PID is in" if named.selected else "its PID is not in"
-            named = replace(named, because=f"{there} what `{calls.printed_by[:80]}` prints")
+    filled_in = calls.printed_by is not None and str(process.pid) not in calls.written
+    if filled_in and (named.selected is False or process.pid in numbers):
+        there = "its PID is in" if named.selected else "its PID is not in"
+        named = replace(named, because=f"{there} what `{(calls.printed_by or '')[:80]}` prints")
     parts = [named, *lists]
     if unreadable:
         parts.append(Verdict(process.pid, None, None, None, f"what {unreadable[0][:40]} stood for is not known"))

@@ -11,7 +11,7 @@ from gpudiag.shell.regex import RegexError, match
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.text.base import Lines
 from gpudiag.shell.text.pipeline import filtered
-from gpudiag.shell.tools import fuser, pgrep, smi
+from gpudiag.shell.tools import fuser, pgrep, proc_text, smi
 from gpudiag.shell.tools.columns import of_ps, printed, skips_header
 from gpudiag.shell.tools.common import (
     all_of,
@@ -52,6 +52,12 @@ def listed(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:
 
 def exact_lines(produced: Substitution, look: Looking) -> Lines | None:
     """The very lines that the command prints, where its source was recorded as text; ``None`` where it was not."""
+    texts = set(texts_of(produced, look) or ())
+    return texts.pop() if len(texts) == 1 else None
+
+
+def texts_of(produced: Substitution, look: Looking) -> tuple[Lines, ...] | None:
+    """Every text that the command may print, as far as its source was recorded; ``None`` where it was not."""
     stages = [strip(words) for words in produced.pipeline]
     if not stages or not all(stage.words for stage in stages) or produced.text.strip() in look.world.printed_lists:
         return None
@@ -59,11 +65,23 @@ def exact_lines(produced: Substitution, look: Looking) -> Lines | None:
         return None
     if any("xargs" in stage.names for stage in stages[:1]) or any(w.usage.other_namespace for w in stages[0].wrappers):
         return None
-    source = stages[0].words
-    lines = smi.printed(source, look.world) if _name(source) == "nvidia-smi" else None
-    if lines is None:
+    sources = _sources(produced, stages[0].words, look.world)
+    if sources is None:
         return None
-    return filtered(lines, [[word.text for word in _with_xargs(stage)] for stage in stages[1:]])
+    filters = [[word.text for word in _with_xargs(stage)] for stage in stages[0 if produced.stdin else 1 :]]
+    texts = [filtered(lines, filters) for lines in sources]
+    known = tuple(lines for lines in texts if lines is not None)
+    return known if len(known) == len(texts) else None
+
+
+def _sources(produced: Substitution, words: Sequence[Word], world: World) -> tuple[Lines, ...] | None:
+    """What the first command reads or prints."""
+    if produced.stdin is not None:
+        return proc_text.read(produced.stdin, world)
+    if _name(words) == "cat" and len(words) == 2:
+        return proc_text.read(words[1].text or "", world)
+    lines = smi.printed(words, world) if _name(words) == "nvidia-smi" else None
+    return None if lines is None else (lines,)
 
 
 def _with_xargs(stage: Stripped) -> tuple[Word, ...]:
