@@ -15,7 +15,7 @@ from gpudiag.shell.signals import INT, fatal
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools.common import all_of
 from gpudiag.shell.tools.listing import Looking
-from gpudiag.shell.tools.stops import stop_of
+from gpudiag.shell.tools.stops import Stop
 from gpudiag.shell.world import Caller, World
 
 _ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
@@ -62,6 +62,7 @@ class Flow:
         selection: Selection | None,
         rows: tuple[CarrierReplay, ...],
         looked: Selection | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """The next step; ``looked`` is what a pgrep found, which decides its exit code."""
         ran = self.seen(step, self.ran(step))
@@ -77,7 +78,6 @@ class Flow:
         self.rows.extend(rows)
         source = step.pid_source if tool == "kill" else None
         signal = None if selection is None else selection.signal
-        stop = None if tool is not None else stop_of(step.words)
         self.steps.append(
             StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code, stop)
         )

@@ -14,9 +14,10 @@ from gpudiag.shell.observed import Death, Observed, death
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.syntax import program_of
-from gpudiag.shell.tools import fuser, kill, killall, pgrep
+from gpudiag.shell.tools import fuser, keeper_stops, kill, killall, pgrep
 from gpudiag.shell.tools.common import all_of, any_of, verdicts_for_all
 from gpudiag.shell.tools.listing import Looking
+from gpudiag.shell.tools.stops import stop_of
 from gpudiag.shell.words import first_program
 from gpudiag.shell.world import Caller, World
 from gpudiag.shell.wrappers import strip
@@ -41,8 +42,12 @@ def replay(line: Line, world: World, caller: Caller, observed: Observed) -> Repl
     for step in line.steps:
         tool = tool_of(step)
         selection, rows = (None, ()) if tool is None else _pick(line, step, tool, world, caller, observed)
+        stop = None if tool is not None else stop_of(step.words)
+        if stop is not None and step.container is None:
+            selection = keeper_stops.select(stop, step.words, world, _asking(step, caller, world))
+            tool = program_of(step) if selection is not None else None
         looked = _pick(line, step, "pgrep", world, caller, observed)[0] if program_of(step) == "pgrep" else None
-        flow.add(step, tool, selection, rows, looked)
+        flow.add(step, tool, selection, rows, looked, stop)
     return Replay(line, tuple(flow.steps), tuple(flow.rows))
 
 
@@ -62,6 +67,13 @@ def caller_of(step: Step, caller: Caller) -> Caller:
     if step.user is not None:
         return Caller(step.user, 0 if step.user == "root" else None)
     return caller if step.host is None else Caller(None, None)
+
+
+def _asking(step: Step, caller: Caller, world: World) -> Caller:
+    """Who asks the keeper, with the number that the table shows for the name."""
+    who = caller_of(step, caller)
+    numbers = {process.uid for process in world.processes if process.user == who.user} - {None}
+    return replace(who, uid=numbers.pop()) if who.uid is None and len(numbers) == 1 else who
 
 
 def _pick(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpudiag.shell.keepers import ControlGroups
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -63,6 +65,8 @@ class World:
     most likely glibc."""
     printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
+    keepers: ControlGroups | None = None
+    """Units, containers and jobs; ``None``: whom their stops reach is not worked out."""
     boot_id: str | None = None
     """As in ``/proc/sys/kernel/random/boot_id``."""
     printouts: Mapping[str, Printed] = field(default_factory=dict[str, Printed])

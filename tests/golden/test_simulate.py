@@ -223,3 +223,19 @@ def test_another_boot_or_another_process_is_not_killed(tmp_path: Path) -> None:
     answers = simulate([entry.command, other_boot, other_process], [bundle], Question(user="root"))
     assert [answer.hit for answer in answers] == [(entry.pid,), (), ()]
     assert [answer.undecided for answer in answers] == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run.parent
+        for run in FIXTURES.glob("engines/*/truth.json")
+        if "ray stop" in json.loads(run.read_text())["command"]
+    ],
+    ids=lambda run: run.name,
+)
+def test_ray_stop_ends_whom_it_looks_for(run: Path) -> None:
+    said = truth(run)
+    answer = ask(said["command"], run / "before")
+    assert answer.hit
+    assert not set(answer.hit) & set(said["alive_at_end"])
