@@ -1,8 +1,8 @@
 """Extended regular expressions exactly as this host's C library reads them.
 
 Patterns come from untrusted text, and glibc can crash, hang or eat memory on them. Each one is therefore compiled and
-run in a process of its own with limits, which a helper process forks (``regex_child``); whatever happens to it, the
-answer is an answer. A pattern without operators means the same in every dialect and needs no library (``plain``).
+run in a worker with limits, which a helper process forks (``regex_child``); whatever happens to it, the answer is an
+answer. A pattern without operators means the same in every dialect and needs no library (``plain``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudiag.shell import plain
+from gpudiag.shell.literals import required
 
 _MAX_PATTERN = 4096
 """Bytes; Linux allows longer arguments, nobody types them."""
@@ -34,7 +35,7 @@ _MEMORY = 512 * 1024 * 1024
 _GRACE_S = 2.0
 """What the helper itself may take, its start included."""
 _CHILD = Path(__file__).with_name("regex_child.py")
-_NO_MATCH = 1
+_MEANINGS = {"+": True, "-": False}
 _OUT_OF_MEMORY = 12
 """``REG_ESPACE``: the limit set here was reached, which says nothing about the real tool."""
 _DIED = "the C library did not survive the pattern, or is not usable here"
@@ -113,7 +114,7 @@ def _find(
     pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, perl: bool
 ) -> list[list[Spans]] | RegexError:
     job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": "UTF-8"}
-    answer = _answer({**job, "spans": True, "perl": perl}, texts)
+    answer = _answer({**job, "spans": True, "perl": perl, "needs": []}, texts)
     if isinstance(answer, RegexError):
         return answer
     spans = answer["spans"]
@@ -154,13 +155,14 @@ def _run(
     pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, locale: str
 ) -> tuple[bool | None, ...] | RegexError:
     job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": locale}
-    answer = _answer({**job, "spans": False, "perl": False}, texts)
+    needs = [] if ignore_case or not extended else required(pattern)
+    answer = _answer({**job, "spans": False, "perl": False, "needs": needs}, texts)
     if isinstance(answer, RegexError):
         return answer
     codes = answer["codes"]
     if len(codes) != len(texts):
         return RegexError(_DIED, "unsafe")
-    return tuple({0: True, _NO_MATCH: False}.get(code) for code in codes)
+    return tuple(map(_MEANINGS.get, codes))
 
 
 def _answer(job: Mapping[str, object], texts: tuple[str, ...]) -> dict[str, Any] | RegexError:

@@ -63,6 +63,8 @@ ROWS = [
     Row("A4-newline", [ODD], ["pgrep", "-f", "nl end"], {0}, 0),
     Row("A4-tab", [ODD], ["pgrep", "-f", "tab[?]end"], {0}, 0),
     Row("A4-literal", [ODD], ["pgrep", "-f", "tab\tend"], set(), 1),
+    Row("A4-comm", [{"title": "t", "comm": "nl\nx"}], ["pgrep", "nl[?]x"], {0}, 0),
+    Row("A4-zombie", [{"title": "t", "comm": "nl\nx", "state": "zombie"}], ["pgrep", "-f", "nl[?]x"], {0}, 0),
     Row("A5", [{"title": "x" * 6000 + "\0MARKER\0"}], ["pgrep", "-f", "MARKER"], {0}, 0),
     Row("A5-100k", [{"exec": ["x" * 100_000, "-c", "read x", "MARKER"]}], ["pgrep", "-f", "MARKER"], {0}, 0),
     Row("A6", [SERVER], ["pgrep", "python"], set(), 1),
