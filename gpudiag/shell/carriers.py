@@ -124,6 +124,9 @@ def replaces_itself(line: Line, step: Step, carrier: Carrier) -> bool | None:
     element = element_below(line, step, carrier)
     tail = step.tail if element is None else element.tail
     redirected = step.redirected if element is None else element.redirected
+    inside = step.forked or any(group.kind == "subshell" for group in step.groups)
+    if element is None and "exec" in step.wrappers and is_shell(carrier) and not inside:
+        return True
     if not is_shell(carrier) or carrier.kind in ("prompt", "script") or not tail or carrier.shell == "dash":
         return False
     trapped = any(program_of(s) == "trap" for s in line.steps if s.carrier == carrier.index and s.index < step.index)

@@ -19,6 +19,10 @@ from gpudiag.shell.tools.stops import Stop
 from gpudiag.shell.world import Caller, World
 
 _ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
+_RARELY_FAIL = frozenset(
+    {"cd", "free", "ls", "mkdir", "nvidia-smi", "ps", "pwd", "rm", "sync", "touch", "uname", "wait"}
+)
+"""What ``set -e`` is not expected to end the shell at."""
 _GOES = "no step before it could stop it"
 _Scope = tuple[str, int]
 """Something that ``exit`` ends: ``carrier`` or ``group``, and its index."""
@@ -341,7 +345,7 @@ class Flow:
         scopes = {("carrier", step.carrier), *(("group", group.index) for group in step.groups)}
         if not scopes & self.strict or step.background or step.negated or self.checked(step):
             return False
-        return bool(code) or (code is None and tool is not None)
+        return bool(code) or (code is None and (tool is not None or program_of(step) not in _RARELY_FAIL))
 
     def stop_at_error(self, step: Step, how: Ran) -> None:
         """Ends the shell; from inside a compound command it is not certain that nobody looks at the exit code."""

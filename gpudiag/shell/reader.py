@@ -76,6 +76,8 @@ class _Context:
     """What stands before it in its pipeline."""
     read_loop: bool = False
     """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
+    list_loop: bool = False
+    """As ``read_loop``, where the list is the word of a ``for``."""
     text: str | None = None
     groups: tuple[Group, ...] = ()
     depth: int = 0
@@ -109,12 +111,23 @@ class _Reader:
         self.group_count = 0
 
     def run(self) -> Reading:
-        if _negates_inside_a_pipeline(self.root):
-            return Reading((), ("a `!` inside a pipeline is a syntax error, so nothing of the text runs",))
+        broken = next((child for child in self.root.children if _negates_inside_a_pipeline(child)), None)
+        if broken is not None:
+            return self.as_far_as(broken)
         if self.added is not None:
             self.note(f"the text breaks off; read as if {self.added} followed")
         self.walk(self.root, _Context())
         return Reading(tuple(_mark_tail(self.commands)), tuple(self.notes), self.group_count)
+
+    def as_far_as(self, broken: Node) -> Reading:
+        """A shell runs the lines before the one that it cannot read."""
+        self.note("a `!` inside a pipeline is a syntax error: nothing of that line runs, and nothing behind it")
+        context = _Context()
+        for child in self.root.children:
+            if child.is_named and child.type != "comment" and child.start_point[0] < broken.start_point[0]:
+                self.walk(child, context)
+                context = replace(context, connector=";")
+        return Reading(tuple(self.commands), tuple(self.notes), self.group_count)
 
     def note(self, text: str) -> None:
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
@@ -370,7 +383,9 @@ class _Reader:
         inner = self.enter(context, "loop")
         for item in items or [Word(None, "", template=HOLE)]:
             self.variables[name] = item
-            self.walk(body, self.enter(inner, "round"))
+            round_ = self.enter(inner, "round")
+            # Over a list that may be empty: what does not use it may not run at all.
+            self.walk(body, replace(round_, branch=True, list_loop=True) if item.substitutions else round_)
         self.variables.pop(name, None)
 
     def branches(self, node: Node, context: _Context) -> None:
@@ -527,6 +542,8 @@ class _Reader:
         if fed_by is not None and "xargs" not in strip(words).names and not any(w.text is None for w in words[1:]):
             fed_by = None
         stdin_text, stdin_file = self.standard_input(context.redirects)
+        takes_list = context.list_loop and any(word.substitutions for word in words)
+        uses_list = takes_list or (context.read_loop and fed_by is not None)
         self.commands.append(
             Simple(
                 words=words,
@@ -535,7 +552,7 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=self.lost or (context.branch and not (context.read_loop and fed_by is not None)),
+                branch=self.lost or (context.branch and not uses_list),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
                 piped_from=context.piped_from,

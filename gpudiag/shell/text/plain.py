@@ -178,7 +178,7 @@ def sort(arguments: Sequence[str], lines: Lines) -> Lines:
     if "n" in given or "numeric-sort" in given:
         if single and not all(line.strip().isdecimal() for line in lines):
             raise UnreadError
-        ordered = sorted(_alike(lines), key=_leading)
+        ordered = sorted(_alike(lines), key=lambda line: (_leading(line), line))
     else:
         ordered = sorted(_alike(lines))
     if single:

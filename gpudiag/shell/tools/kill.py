@@ -16,6 +16,7 @@ from gpudiag.shell.tools.listing import Looking, empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
 _WEIGHT = {True: 2, None: 1, False: 0}
+_NEVER = "the list is empty, so it does not run at all"
 _USAGE = "kill: usage: no process is named"
 _XARGS_FAILED = 123
 """Exit code of xargs when a command that it ran failed."""
@@ -35,10 +36,11 @@ def select(
     ``dialects`` are the kills that it may be: ``bash``, ``dash`` or ``program``. Where they differ nothing is known.
     ``looped``: it stands in a loop, which runs it for each word of a list.
     """
+    if xargs is not None and fed_by is None:
+        return unknown(look.world, look.caller, "what xargs reads is not known", understood=False)
     calls = calls_of(words, fed_by, look, xargs, looped=looped)
     if not calls.each:
-        because = "the list is empty, so it does not run at all"
-        return refused(look.world, look.caller, because, 0 if xargs is not None else None, signal=None)
+        return refused(look.world, look.caller, _NEVER, 0, signal=None)
     found = [_together([_one_call(one, calls, look, name, xargs) for one in calls.each], calls) for name in dialects]
     return found[0] if len(found) == 1 else _merged(found)
 
@@ -47,6 +49,8 @@ def _one_call(
     words: Sequence[Word], calls: Calls, look: Looking, dialect: str, xargs: Sequence[str] | None
 ) -> Selection:
     made = _Lists(words, calls.fed_by, look, calls)
+    if made.looped and made.empty and xargs is None:
+        return refused(look.world, look.caller, _NEVER, 0, signal=None)
     return _select(DIALECTS[dialect](words[1:]), made, look.world, look.caller, xargs)
 
 
@@ -100,6 +104,7 @@ class _Lists:
         if fed_by is not None and fed_by not in lists:
             lists.append(fed_by)
         self.fed = fed_by is not None
+        self.looped = calls.looped
         self.calls = calls
         self.made = [
             _as_one_word(listed(one, look)) if one.quoted and one is not fed_by else listed(one, look) for one in lists

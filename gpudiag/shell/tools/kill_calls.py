@@ -29,6 +29,8 @@ class Calls:
     printed_by: str | None = None
     """The command whose text was filled in."""
     by_xargs: bool = False
+    looped: bool = False
+    """A loop runs it, once for each word or line of the list."""
     changes_the_code: bool = False
     """Further lines of the list are commands of their own, with exit codes of their own."""
 
@@ -38,12 +40,14 @@ def calls_of(
 ) -> Calls:
     """Fills in the lists of which every character is known."""
     written = frozenset(word.text for word in words if word.text is not None)
-    plain = Calls((tuple(words),), fed_by, written, by_xargs=xargs is not None)
+    through_variable = not any(re.search(r"\$\(|`", word.raw) for word in words if word.substitutions)
+    lists = [one for word in words for one in word.substitutions]
+    in_loop = (fed_by is not None and xargs is None) or (looped and through_variable and len(lists) == 1)
+    plain = Calls((tuple(words),), fed_by, written, by_xargs=xargs is not None, looped=in_loop)
     if fed_by is not None:
         lines = exact_lines(fed_by, look)
         each = None if lines is None else _fed(words, lines, xargs)
         return plain if each is None else Calls(each, None, written, fed_by.text, xargs is not None)
-    lists = [one for word in words for one in word.substitutions]
     if len(lists) != 1:
         return plain
     lines = exact_lines(lists[0], look)
@@ -53,8 +57,7 @@ def calls_of(
     filled = _filled(words, lines[:1] if several else lines)
     if filled is None:
         return plain
-    through_variable = not any(re.search(r"\$\(|`", word.raw) for word in words if word.substitutions)
-    if looped and through_variable:
+    if in_loop:
         place = next(n for n, word in enumerate(words) if word.substitutions)
         count = len(filled) - len(words) + 1
         each = tuple((*words[:place], one, *words[place + 1 :]) for one in filled[place : place + count])
