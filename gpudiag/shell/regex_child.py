@@ -101,13 +101,14 @@ def _work(libc: ctypes.CDLL, texts: list[bytes], limits: _Limits, reader: int, w
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s * _JOBS_A_WORKER, cpu_s * _JOBS_A_WORKER))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    ascii_only = all(map(bytes.isascii, texts))
     while True:
         frame = _read(reader)
         if frame is None:
             os._exit(0)
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
         signal.setitimer(signal.ITIMER_REAL, wall_s)
-        answer = _evaluate(libc, json.loads(frame), texts)
+        answer = _evaluate(libc, json.loads(frame), texts, ascii_only)
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         _write(writer, answer)
@@ -144,12 +145,12 @@ def _library(libc: ctypes.CDLL) -> str | None:
     return f"glibc {version().decode()}"
 
 
-def _evaluate(libc: ctypes.CDLL, job: dict[str, Any], texts: list[bytes]) -> dict[str, Any]:
+def _evaluate(libc: ctypes.CDLL, job: dict[str, Any], texts: list[bytes], ascii_only: bool) -> dict[str, Any]:
     if job["perl"]:
         return _perl(job, texts)
     pattern = job["pattern"].encode("utf-8", "replace")
     # Where everything is ASCII both locales agree, and C is several times faster.
-    plain = job["locale"] == "C" or (pattern.isascii() and all(map(bytes.isascii, texts)))
+    plain = job["locale"] == "C" or (pattern.isascii() and ascii_only)
     _set_locale(("C",) if plain else _UTF_8)
     space = ctypes.create_string_buffer(1024)
     chosen = ((_EXTENDED, job["extended"]), (_NOSUB, not job["spans"]), (_ICASE, job["ignore_case"]))
@@ -173,11 +174,8 @@ def _codes(run: Any, compiled: int, texts: list[bytes], needs: list[list[bytes]]
     """One character a text: found, not found, not told. A text that lacks every text of a choice cannot match."""
     left = list(range(len(texts)))
     for choice in needs:
-        if len(choice) == 1:
-            need = choice[0]
-            left = [place for place in left if need in texts[place]]
-        else:
-            left = [place for place in left if any(need in texts[place] for need in choice)]
+        found = [[place for place in left if need in texts[place]] for need in choice]
+        left = found[0] if len(found) == 1 else sorted({place for places in found for place in places})
     codes = ["-"] * len(texts)
     for place in left:
         code = run(compiled, texts[place], 0, None, 0)
