@@ -153,6 +153,20 @@ class PidFile:
 
 
 @dataclass(frozen=True)
+class Printout:
+    """What nvidia-smi printed, whole: a command that picks PIDs out of such a text is tried on it."""
+
+    at: Place
+    kind: str
+    """``table``, ``pmon`` or ``compute-apps``."""
+    columns: tuple[str, ...]
+    """Names of the columns; empty for the table."""
+    lines: tuple[str, ...]
+    """Of ``compute-apps`` without a heading."""
+    cited: Citation
+
+
+@dataclass(frozen=True)
 class RefusedWord:
     """``kill`` was given a word that is no PID, and said so."""
 

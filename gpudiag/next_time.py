@@ -24,13 +24,11 @@ from gpudiag.report.contract import NextTime
 from gpudiag.rules.engines import shipped_engines
 from gpudiag.shell.replay import StepReplay
 from gpudiag.shell.signals import KILL
-from gpudiag.shell.syntax import program_of
 from gpudiag.simulation.choose import ASSUMED_USER, Pick
 from gpudiag.simulation.command import Asked, caller_of
 from gpudiag.simulation.effect import effect_of
 from gpudiag.simulation.outcome import CLEAN, judge, parts_of
 from gpudiag.simulation.scene import Scene, Stage, members_in, scene_of, server_look
-from gpudiag.simulation.stops import STOPPERS
 from gpudiag.timeline.families import GENERAL, Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
@@ -229,9 +227,8 @@ def _shape(step: StepReplay) -> tuple[object, ...] | None:
     A group that a ``kill`` named is the same as one that ``pkill -g`` named.
     """
     words = [word.text or word.raw for word in step.step.words[1:]]
-    program = program_of(step.step)
-    if program in STOPPERS:
-        return (program, frozenset(word.removesuffix(".service") for word in words if not word.startswith("-")))
+    if step.stop is not None:
+        return (step.stop.kind, step.stop.verb, frozenset(name.removesuffix(".service") for name in step.stop.names))
     selection = step.selection
     if step.tool is None or selection is None:
         return None

@@ -33,6 +33,7 @@ from gpudiag.model import (
     PidFile,
     PidProbe,
     Pod,
+    Printout,
     Process,
     Recorder,
     Refusal,
@@ -107,6 +108,7 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         refused_words=_of(found, RefusedWord),
         inquiries=_of(found, Inquiry),
         endings=_of(found, Ending),
+        printouts=_of(found, Printout),
         recorders=tuple(recorders),
     )
 

@@ -157,6 +157,11 @@ def rows(segment: Segment, layout: Layout, first: int, query: Query | None) -> I
         yield from _row(segment, layout, offset, values, _nth_gpu(query, number, segment))
         number += 1
     yield from coverage(segment, layout, query, failed=failed)
+    if layout.of_processes and not layout.accounted and not failed and (query is None or query.gpu is None):
+        texts = tuple(line for line in segment.lines[first:] if line.strip() and not _NOBODY.match(line))
+        whole = segment.printout("compute-apps", texts, layout.fields)
+        if whole is not None:
+            yield whole
 
 
 def coverage(segment: Segment, layout: Layout, query: Query | None, *, failed: bool = False) -> Iterator[Row]:

@@ -77,6 +77,14 @@ def rows(segment: Segment) -> Iterator[Row]:
         whole = progress.list_begun or progress.body_closed
         yield segment.coverage("gpu memory", outcome="ok" if whole else "truncated", complete=whole)
     yield from _list_coverage(segment, progress)
+    asked_plainly = segment.shown is None or len(segment.shown.argv) == 1
+    if asked_plainly and progress.list_closed and any("NVIDIA-SMI" in line for line in segment.lines):
+        lines = segment.lines
+        while lines and not lines[-1].strip():
+            lines = lines[:-1]
+        whole = segment.printout("table", lines)
+        if whole is not None:
+            yield whole
 
 
 def _line(segment: Segment, progress: _Progress, offset: int, line: str) -> Iterator[Row]:

@@ -31,6 +31,7 @@ from gpudiag.model import (
     PidFile,
     PidProbe,
     Pod,
+    Printout,
     Process,
     Recorder,
     Refusal,
@@ -67,6 +68,7 @@ Row = (
     | KernelModule
     | PidProbe
     | PidFile
+    | Printout
     | Interrupt
     | RefusedWord
     | Inquiry
@@ -109,5 +111,6 @@ class Parsed:
     pid_files: tuple[PidFile, ...] = ()
     refused_words: tuple[RefusedWord, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
+    printouts: tuple[Printout, ...] = ()
     endings: tuple[Ending, ...] = ()
     """From flight recorders, in the order in which they were noticed."""

@@ -35,6 +35,11 @@ def rows(segment: Segment) -> Iterator[Row]:
             booking = _booking(segment, columns, offset, line)
             if booking is not None:
                 yield booking
+    headings = sum(map(begins, segment.lines))
+    lines = tuple(line for line in segment.lines if line.strip())
+    whole = segment.printout("pmon", lines, tuple(columns)) if headings == 1 and begins(segment.lines[0]) else None
+    if whole is not None:
+        yield whole
     complete = segment.shown is None or not segment.shown.filtered
     yield segment.coverage("compute processes", complete=complete, names_missing=DEAD)
 

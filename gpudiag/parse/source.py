@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass, replace
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Citation, Coverage, Damage, Place
+from gpudiag.model import Citation, Coverage, Damage, Place, Printout
 from gpudiag.parse.commands import Shown
 from gpudiag.parse.jsontext import JsonText
 
 QUOTE_CAP = 300
 """Characters of a line that a citation keeps."""
+PRINTOUT_CAP = 2000
+"""Lines of a text that is kept whole, and characters of each."""
 
 
 _OMISSION = re.compile(r"\s*[\[(<]?\s?(?:\.{3,6}|…|snip(?:ped)?|cut|omitted|truncated)\s?[\])>]?\s*\Z", re.IGNORECASE)
@@ -66,6 +68,13 @@ class Segment:
         """How far this segment reaches."""
         whole = complete and not any(is_omission(line) for line in self.lines)
         return Coverage(self.place, source, outcome, because, self.top(), whole, as_root, names_missing)
+
+    def printout(self, kind: str, lines: tuple[str, ...], columns: tuple[str, ...] = ()) -> Printout | None:
+        """The lines as they were printed; ``None`` where a filter or a person may have left some out."""
+        changed = self.shown is not None and (self.shown.filtered or self.shown.reshaped)
+        if changed or len(lines) > PRINTOUT_CAP or any(is_omission(line) or len(line) > PRINTOUT_CAP for line in lines):
+            return None
+        return Printout(self.place, kind, columns, lines, self.top())
 
     def at(self, time_ns: int | None, error_ns: int = 0) -> Place:
         """The segment's place at the source's own time; the recorded start of the command is kept if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpudiag.shell.dialects import kill_dialects
 from gpudiag.shell.lines import Carrier, Line, Step
 from gpudiag.shell.signals import INT, KILL, QUIT, ends_by_default
 from gpudiag.shell.syntax import program_of
@@ -34,6 +35,8 @@ class Standin:
 
     carrier: int
     candidates: tuple[Candidate, ...]
+    uncertain: bool = False
+    """It may not be there, or not be the youngest of its kind."""
 
 
 def is_shell(carrier: Carrier) -> bool:
@@ -82,6 +85,7 @@ def standins(carriers: tuple[Carrier, ...], caller: Caller, newest_start: float,
                     )
                     for number, (cmdline, comm) in enumerate(looks)
                 ),
+                carrier.may_be_gone,
             )
         )
     return found
@@ -123,6 +127,9 @@ def replaces_itself(line: Line, step: Step, carrier: Carrier) -> bool | None:
     element = element_below(line, step, carrier)
     tail = step.tail if element is None else element.tail
     redirected = step.redirected if element is None else element.redirected
+    inside = step.forked or any(group.kind == "subshell" for group in step.groups)
+    if element is None and "exec" in step.wrappers and is_shell(carrier) and not inside:
+        return True
     if not is_shell(carrier) or carrier.kind in ("prompt", "script") or not tail or carrier.shell == "dash":
         return False
     trapped = any(program_of(s) == "trap" for s in line.steps if s.carrier == carrier.index and s.index < step.index)
@@ -148,12 +155,25 @@ def signal_ends(line: Line, step: Step, carrier: Carrier, signal: int | None) ->
     if signal in (INT, QUIT) and step.fed_by is not None:
         # The list may name the xargs that is just starting; a child that dies of the interrupt takes the shell along.
         return None
+    if signal in (INT, QUIT) and _sent_by_itself(line, step, carrier):
+        # Nothing is waited for. bash ignores SIGQUIT, dash does not.
+        return {"bash": signal == INT, "dash": True}.get(carrier.shell or "")
+    if signal in (INT, QUIT) and element_below(line, step, carrier) is not None:
+        # What it waits for may itself be hit: bash dies of the interrupt if that did.
+        return None
     if signal in (INT, QUIT):
         # bash waits for its child and goes on if that did not die of the signal itself; dash has no such rule for INT.
         if carrier.shell == "bash":
             return False
         return True if carrier.shell == "dash" and signal == INT else None
     return True
+
+
+def _sent_by_itself(line: Line, step: Step, carrier: Carrier) -> bool:
+    """The shell's own kill sends it, not a program or a copy of the shell."""
+    copied = step.forked or any(group.kind == "subshell" for group in step.groups)
+    builtin = program_of(step) == "kill" and "program" not in kill_dialects(line, step)
+    return builtin and not copied and step.carrier == carrier.index
 
 
 def later_steps(line: Line, step: Step, carrier: Carrier) -> tuple[int, ...]:

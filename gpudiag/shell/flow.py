@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpudiag.shell.carriers import chain
+from gpudiag.shell.conditions import status_of
 from gpudiag.shell.lines import Carrier, Group, Line, Step
 from gpudiag.shell.observed import Observed, no_connection, printed, printed_status
 from gpudiag.shell.results import CarrierReplay, StepReplay
@@ -13,10 +14,15 @@ from gpudiag.shell.selection import Selection
 from gpudiag.shell.signals import INT, fatal
 from gpudiag.shell.syntax import program_of
 from gpudiag.shell.tools.common import all_of
-from gpudiag.shell.tools.stops import stop_of
-from gpudiag.shell.world import World
+from gpudiag.shell.tools.listing import Looking
+from gpudiag.shell.tools.stops import Stop
+from gpudiag.shell.world import Caller, World
 
 _ALWAYS_ZERO = frozenset({"true", ":", "echo", "sleep", "printf", "date", "set", "trap", "export", "declare", "unset"})
+_RARELY_FAIL = frozenset(
+    {"cd", "free", "ls", "mkdir", "nvidia-smi", "ps", "pwd", "rm", "sync", "touch", "uname", "wait"}
+)
+"""What ``set -e`` is not expected to end the shell at."""
 _GOES = "no step before it could stop it"
 _Scope = tuple[str, int]
 """Something that ``exit`` ends: ``carrier`` or ``group``, and its index."""
@@ -37,6 +43,7 @@ class Flow:
     def __init__(self, line: Line, observed: Observed, world: World) -> None:
         self.line = line
         self.observed = observed
+        self.world = world
         self.processes = {process.pid: process for process in world.processes}
         self.steps: list[StepReplay] = []
         self.rows: list[CarrierReplay] = []
@@ -59,6 +66,7 @@ class Flow:
         selection: Selection | None,
         rows: tuple[CarrierReplay, ...],
         looked: Selection | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """The next step; ``looked`` is what a pgrep found, which decides its exit code."""
         ran = self.seen(step, self.ran(step))
@@ -74,7 +82,6 @@ class Flow:
         self.rows.extend(rows)
         source = step.pid_source if tool == "kill" else None
         signal = None if selection is None else selection.signal
-        stop = None if tool is not None else stop_of(step.words)
         self.steps.append(
             StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code, stop)
         )
@@ -196,10 +203,17 @@ class Flow:
         goes = (code == 0) == group.wanted
         if not goes and group.wanted and group.kind == "body":
             # An `if` of which no branch runs ends with 0.
-            self.status[carrier] = 0
+            self.leaves_zero(carrier)
         if not goes and group.kind == "loop":
-            self.status[carrier] = 0
+            self.leaves_zero(carrier)
         return Ran(goes, False, f"the exit code of its condition is {code}")
+
+    def leaves_zero(self, carrier: int) -> None:
+        """The exit code of a compound command; so far it is that of the shells above as well."""
+        above: int | None = carrier
+        while above is not None:
+            self.status[above] = 0
+            above = self.line.carriers[above].parent
 
     def by_connector(self, connector: str | None, branch: bool, carrier: int) -> Ran:
         if branch:
@@ -240,7 +254,7 @@ class Flow:
             return None if self.rests_on_the_dead(selection) else selection.exit_code
         if program in _ALWAYS_ZERO:
             return 0
-        return 1 if program == "false" else None
+        return 1 if program == "false" else status_of(step, Looking(self.world, Caller(None, None)))
 
     def rests_on_the_dead(self, selection: Selection) -> bool:
         """Only processes that an earlier step may have ended are left to be hit."""
@@ -333,7 +347,7 @@ class Flow:
         scopes = {("carrier", step.carrier), *(("group", group.index) for group in step.groups)}
         if not scopes & self.strict or step.background or step.negated or self.checked(step):
             return False
-        return bool(code) or (code is None and tool is not None)
+        return bool(code) or (code is None and (tool is not None or program_of(step) not in _RARELY_FAIL))
 
     def stop_at_error(self, step: Step, how: Ran) -> None:
         """Ends the shell; from inside a compound command it is not certain that nobody looks at the exit code."""

@@ -27,6 +27,15 @@ class Substitution:
     """Arguments of the first simple command, program included; unknown words are left out."""
     pipeline: tuple[tuple[Word, ...], ...] = ()
     """Words of each command of the pipeline; empty if it is more than one pipeline."""
+    stdin: str | None = None
+    """File that its first command reads."""
+    levels: int = 0
+    """How many shells above the one that carries the step the expanding one is; 0 is ``here``."""
+    quoted: bool = False
+    """It stands in quotes: its lines become one argument."""
+    in_lines: bool = False
+    """It was put into shell text with its line ends, each of which ends a command there: ``bash -c "kill $(pgrep x)"``
+    names the first PID only."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,8 @@ class Step:
     """Program that supplies the arguments: ``pgrep`` in ``pgrep … | xargs kill`` and in ``kill $(pgrep …)``."""
     fed_by: Substitution | None = None
     """The pipeline that feeds this step through xargs or a ``read`` loop."""
+    piped_from: Substitution | None = None
+    """The pipeline whose text it reads."""
     branch: bool = False
     """Stands in the body of a condition or a loop: whether it runs depends on what was not evaluated here."""
     tail: bool = False
@@ -148,6 +159,8 @@ class Carrier:
     """The command that started it stands in a condition or loop body."""
     stops_on_error: bool = False
     """Started with ``-e``."""
+    may_be_gone: bool = False
+    """``setsid -w`` forks, and waits, only if it leads a process group; else it has become the program."""
     groups: tuple[Group, ...] = ()
     """The compound commands around the command that started it, inside the parent."""
 

@@ -41,7 +41,7 @@ class Nested:
     stops_on_error: bool = False
 
 
-def nested(words: tuple[Word, ...], stdin_text: str | None, stdin_file: str | None) -> Nested | None:
+def nested(words: tuple[Word, ...], stdin_text: Word | None, stdin_file: str | None) -> Nested | None:
     """What the command starts, if it is one of those that start a shell."""
     program = base_name(words[0]) if words else ""
     if program in SHELLS:
@@ -67,7 +67,7 @@ def nested(words: tuple[Word, ...], stdin_text: str | None, stdin_file: str | No
     return None
 
 
-def _shell(program: str, words: tuple[Word, ...], stdin_text: str | None, stdin_file: str | None) -> Nested:
+def _shell(program: str, words: tuple[Word, ...], stdin_text: Word | None, stdin_file: str | None) -> Nested:
     end = options_end(words, "oO", ("rcfile", "init-file"))
     options = words[1:end]
     dialect = None if program == "sh" else program
@@ -79,17 +79,13 @@ def _shell(program: str, words: tuple[Word, ...], stdin_text: str | None, stdin_
     if operands and not has_flag(options, "s"):
         return Nested("script", dialect, None, join(words), positional=operands, script=True, stops_on_error=strict)
     if stdin_text is not None:
-        text = _marked(stdin_text)
-        return Nested("script", dialect, text, join(words), positional=words[:1] + operands, stops_on_error=strict)
+        whole = words[:1] + operands
+        return Nested("script", dialect, stdin_text, join(words), positional=whole, stops_on_error=strict)
     reads_file = stdin_file is not None
     return Nested("script", dialect, None, join(words), positional=words[:1] + operands, script=reads_file)
 
 
-def _marked(text: str) -> Word:
-    return Word(text, text, template=text)
-
-
-def _ssh(words: tuple[Word, ...], stdin_text: str | None) -> Nested | None:
+def _ssh(words: tuple[Word, ...], stdin_text: Word | None) -> Nested | None:
     end = options_end(words, _SSH_WITH_VALUE, ())
     options, operands = words[1:end], words[end:]
     if not operands:
@@ -104,8 +100,7 @@ def _ssh(words: tuple[Word, ...], stdin_text: str | None) -> Nested | None:
         cmdline = join((literal("bash"), literal("-c"), text))
         return Nested("ssh", None, text, cmdline, client="ssh client", host=host, user=user)
     if stdin_text is not None:
-        text = _marked(stdin_text)
-        return Nested("script", None, text, literal("-bash"), client="ssh client", host=host, user=user)
+        return Nested("script", None, stdin_text, literal("-bash"), client="ssh client", host=host, user=user)
     return None
 
 

@@ -41,6 +41,11 @@ def as_procps(cmdline: str) -> str:
     return _CONTROL.sub("?", cmdline.replace("\n", " "))
 
 
+def comm_as_procps(comm: str) -> str:
+    """A comm the same way: a newline, too, is ``?`` there."""
+    return as_procps(comm.replace("\n", "?"))
+
+
 def literal(text: str, raw: str | None = None) -> Word:
     clean = sanitise(text)
     return Word(text=clean, raw=text if raw is None else raw, template=clean)

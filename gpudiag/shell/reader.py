@@ -22,6 +22,7 @@ _GROUPS = ("program", "list", "do_group", "compound_statement", "subshell", "els
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "c_style_for_statement")
 _BUILTINS = ("declaration_command", "unset_command", "test_command")
 _CONNECTORS = {"&&": "&&", "||": "||", "&": "&", ";": ";", ";;": ";", "\n": ";"}
+_SIMPLE = ("command", "redirected_statement")
 _REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect")
 
 
@@ -39,7 +40,8 @@ class Simple:
     branch: bool = False
     tail: bool = False
     fed_by: Substitution | None = None
-    stdin_text: str | None = None
+    piped_from: Substitution | None = None
+    stdin_text: Word | None = None
     """A here-document or here-string."""
     stdin_file: str | None = None
     groups: tuple[Group, ...] = ()
@@ -70,8 +72,12 @@ class _Context:
     nested: bool = False
     """Inside a group, a loop or a function: never the place where a shell replaces itself."""
     fed_by: Substitution | None = None
+    piped_from: Substitution | None = None
+    """What stands before it in its pipeline."""
     read_loop: bool = False
     """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
+    list_loop: bool = False
+    """As ``read_loop``, where the list is the word of a ``for``."""
     text: str | None = None
     groups: tuple[Group, ...] = ()
     depth: int = 0
@@ -92,17 +98,36 @@ class _Reader:
         self.outer = outer
         self.variables = dict(variables)
         self.functions: dict[str, Node] = {}
+        self.doubtful: set[str] = set()
+        """Functions of which it is not known whether they were defined."""
+        self.after_and: set[str] = set()
+        """Names that were given a meaning behind ``&&``: what follows in the same list runs only if they were."""
         self.budget = Budget()
         self.calling: list[str] = []
+        self.lost = False
+        """A function has called itself: how often, and what runs afterwards, is not followed."""
         self.commands: list[Simple] = []
         self.notes: list[str] = []
         self.group_count = 0
 
     def run(self) -> Reading:
+        broken = next((child for child in self.root.children if _negates_inside_a_pipeline(child)), None)
+        if broken is not None:
+            return self.as_far_as(broken)
         if self.added is not None:
             self.note(f"the text breaks off; read as if {self.added} followed")
         self.walk(self.root, _Context())
         return Reading(tuple(_mark_tail(self.commands)), tuple(self.notes), self.group_count)
+
+    def as_far_as(self, broken: Node) -> Reading:
+        """A shell runs the lines before the one that it cannot read."""
+        self.note("a `!` inside a pipeline is a syntax error: nothing of that line runs, and nothing behind it")
+        context = _Context()
+        for child in self.root.children:
+            if child.is_named and child.type != "comment" and child.start_point[0] < broken.start_point[0]:
+                self.walk(child, context)
+                context = replace(context, connector=";")
+        return Reading(tuple(self.commands), tuple(self.notes), self.group_count)
 
     def note(self, text: str) -> None:
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
@@ -149,12 +174,21 @@ class _Reader:
             return
         uncertain = context.branch or node.type.endswith(("clause", "item"))
         kind = "subshell" if node.type == "subshell" else "list"
+        before = dict(self.variables)
         self.sequence(node, replace(self.enter(context, kind), branch=uncertain))
+        if kind == "subshell":
+            self.variables = before
+        elif context.connector in ("&&", "||"):
+            self.keep(before)
+
+    def keep(self, before: dict[str, Word]) -> None:
+        """What ran may not have run: a variable that it changed is unknown."""
+        self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
 
     def enter(self, context: _Context, kind: str, after: Group | None = None, *, wanted: bool = True) -> _Context:
         """The surroundings inside a compound command."""
         group = self.new_group(kind, context.connector, after, wanted=wanted)
-        return replace(context, connector=None, nested=True, groups=(*context.groups, group))
+        return replace(context, connector=None, nested=True, groups=(*context.groups, group), piped_from=None)
 
     def new_group(self, kind: str, connector: str | None, after: Group | None = None, *, wanted: bool = True) -> Group:
         self.group_count += 1
@@ -165,9 +199,25 @@ class _Reader:
         self.sequence(node, replace(context, nested=True, branch=True))
 
     def assignment(self, node: Node, context: _Context) -> None:
-        self.assign_all(node)
+        self.assign_all(node, context)
+        if node.type == "test_command":
+            self.emit(tuple(self.test_words(node)), node, context)
+            return
         words = (literal(self.text(node).split(None, 1)[0]),) if node.type in _BUILTINS else ()
         self.emit(words, node, context)
+
+    def test_words(self, node: Node) -> Generator[Word]:
+        """``[ "$x" = y ]`` in the order in which it is written."""
+        waiting = list(reversed(node.children))
+        reader = self.word_reader()
+        while waiting:
+            child = waiting.pop()
+            if child.type.endswith("_expression"):
+                waiting += reversed(child.children)
+            elif child.is_named and child.type != "test_operator":
+                yield from reader.words(child)
+            else:
+                yield literal(self.text(child))
 
     def sequence(self, node: Node, context: _Context) -> None:
         """Children that follow each other, with the tokens between them."""
@@ -176,9 +226,12 @@ class _Reader:
         for child in node.children:
             if child.type in _CONNECTORS:
                 connector = _CONNECTORS[child.type]
+                if child.type == "||":
+                    self.doubt(self.after_and)
             elif child.is_named and child.type not in ("comment", "word"):
                 if started and connector == context.connector:
                     connector = ";"
+                known = dict(self.variables)
                 before = len(self.commands)
                 last_of_list = node.type != "list" or child.next_sibling is None
                 redirects = context.redirects if last_of_list else ()
@@ -188,6 +241,24 @@ class _Reader:
                     connector = context.connector
                     if child.next_sibling is not None and child.next_sibling.type == "&":
                         self.detach(before, len(context.groups))
+                        self.variables = known
+        if node.type == "list" and (node.parent is None or node.parent.type != "list"):
+            self.doubt(self.after_and)
+
+    def doubt(self, names: set[str]) -> None:
+        """From here on nobody knows whether these names have their new meaning."""
+        for name in names:
+            self.variables.pop(name, None)
+        self.doubtful |= names & self.functions.keys()
+        names.clear()
+
+    def named(self, name: str, context: _Context) -> None:
+        """A variable or a function was given a meaning, if the shell came here."""
+        self.doubtful.discard(name)
+        if context.connector == "&&":
+            self.after_and.add(name)
+        elif context.connector == "||" or context.branch or any(g.kind in ("body", "loop") for g in context.groups):
+            self.doubt({name})
 
     def detach(self, start: int, depth: int) -> None:
         """A statement with ``&`` behind it: the shell forks for it, so it never replaces itself."""
@@ -232,28 +303,56 @@ class _Reader:
 
     def pipeline(self, node: Node, context: _Context) -> None:
         elements = [child for child in node.children if child.is_named and child.type != "comment"]
+        context, elements[0], redirects = self.joined_before(elements[0], context)
         consumer = next((i for i, e in enumerate(elements) if i > 0 and self.takes_arguments(e)), None)
-        piped = replace(context, piped=True)
-        first_connector = context.connector
-        start = 0
+        if context.connector in ("&&", "||"):
+            # They decide about the whole pipeline, not only about its first command.
+            context = self.enter(context, "list")
+        start, connector = 0, context.connector
         if consumer is not None:
-            feed = self.feed(node.start_byte, elements[:consumer])
-            last = consumer == len(elements) - 1
-            redirects = context.redirects if last else ()
-            text = self.span(elements[0].start_byte, elements[consumer].end_byte, redirects)
-            own = replace(piped, fed_by=feed, text=text, captured=not last, redirects=redirects)
-            self.walk(elements[consumer], own)
-            start, first_connector = consumer + 1, "|"
+            self.arguments_from(elements, consumer, redirects, context)
+            start, connector = consumer + 1, "|"
+        known = dict(self.variables)
         for number, element in enumerate(elements[start:], start):
-            last = number == len(elements) - 1
-            feed = context.fed_by
-            if number > 0 and element.type not in ("command", "redirected_statement"):
-                feed = self.feed(node.start_byte, elements[:number])
-            own = replace(piped, connector=first_connector, captured=not last or context.captured, fed_by=feed)
-            if element.type not in ("command", "redirected_statement"):
-                own = self.enter(own, "subshell")
-            self.walk(element, replace(own, redirects=context.redirects if last else ()))
-            first_connector = "|"
+            own = replace(self.element(elements, number, redirects, context), connector=connector)
+            self.walk(element, own if element.type in _SIMPLE else self.enter(own, "subshell"))
+            self.variables = dict(known)
+            connector = "|"
+
+    def joined_before(self, first: Node, context: _Context) -> tuple[_Context, Node, tuple[Node, ...]]:
+        """The grammar takes ``a && b 2>x | c`` for ``(a && b 2>x) | c``: reads ``a``, gives ``b`` and its ``2>x``."""
+        inner = first.children[0] if first.type == "redirected_statement" else first
+        if inner.type != "list":
+            return context, first, ()
+        operator = next(child.type for child in inner.children if child.type in ("&&", "||"))
+        self.walk(inner.children[0], replace(context, redirects=()))
+        if operator == "||":
+            self.doubt(self.after_and)
+        redirects = tuple(child for child in first.children if child.type in _REDIRECTS)
+        return replace(context, connector=operator), inner.children[-1], redirects
+
+    def arguments_from(
+        self, elements: list[Node], consumer: int, redirects: tuple[Node, ...], context: _Context
+    ) -> None:
+        """An xargs, with what feeds it."""
+        last = consumer == len(elements) - 1
+        own = context.redirects if last else ()
+        text = self.span(elements[0].start_byte, elements[consumer].end_byte, own)
+        feed = self.feed(elements[:consumer], redirects)
+        self.walk(
+            elements[consumer],
+            replace(context, piped=True, fed_by=feed, text=text, captured=not last, redirects=own),
+        )
+
+    def element(self, elements: list[Node], number: int, redirects: tuple[Node, ...], context: _Context) -> _Context:
+        """The surroundings of one part of a pipeline."""
+        last = number == len(elements) - 1
+        own = (context.redirects if last else ()) + (redirects if number == 0 else ())
+        inside = replace(context, piped=True, captured=not last or context.captured, redirects=own)
+        if number == 0:
+            return inside
+        feed = self.feed(elements[:number], redirects)
+        return replace(inside, piped_from=feed) if elements[number].type in _SIMPLE else replace(inside, fed_by=feed)
 
     def takes_arguments(self, node: Node) -> bool:
         """The element is xargs, possibly behind sudo and the like."""
@@ -261,10 +360,11 @@ class _Reader:
             node = node.children[0]
         return node.type == "command" and "xargs" in strip(self.words_of(node)).names
 
-    def feed(self, start: int, producers: list[Node]) -> Substitution:
+    def feed(self, producers: list[Node], redirects: tuple[Node, ...]) -> Substitution:
         words = tuple(self.words_of(_command_in(producer)) for producer in producers)
-        text = self.source[start : producers[-1].end_byte].decode("utf-8", "replace")
-        return _substitution(text, words)
+        stdin = self.read_by(producers[0], redirects)
+        text = self.source[producers[0].start_byte : producers[-1].end_byte].decode("utf-8", "replace")
+        return replace(_substitution(text, words), stdin=stdin)
 
     def for_loop(self, node: Node, context: _Context) -> None:
         """A loop over known words is unrolled; over anything else its body is read once."""
@@ -283,7 +383,9 @@ class _Reader:
         inner = self.enter(context, "loop")
         for item in items or [Word(None, "", template=HOLE)]:
             self.variables[name] = item
-            self.walk(body, self.enter(inner, "round"))
+            round_ = self.enter(inner, "round")
+            # Over a list that may be empty: what does not use it may not run at all.
+            self.walk(body, replace(round_, branch=True, list_loop=True) if item.substitutions else round_)
         self.variables.pop(name, None)
 
     def branches(self, node: Node, context: _Context) -> None:
@@ -296,12 +398,16 @@ class _Reader:
                     self.walk(child, inner)
         elif node.type in ("if_statement", "while_statement"):
             self.conditional(node, self.enter(context, "list"))
+        elif node.type == "case_statement" and not any(
+            c.type in (";&", ";;&") for i in node.children for c in i.children
+        ):
+            self.cases(node, self.enter(context, "list"))
         else:
             inner = replace(self.enter(context, "list"), branch=True)
             for child in node.children:
                 if child.is_named and child.type not in ("comment", "variable_name", "word"):
                     self.walk(child, replace(inner, connector=";"))
-        self.variables = {name: value for name, value in self.variables.items() if before.get(name) == value}
+        self.keep(before)
 
     def reads_list(self, node: Node, context: _Context) -> bool:
         """``while read p``, fed by a list of PIDs."""
@@ -337,6 +443,25 @@ class _Reader:
                 if len(self.commands) > start:
                     inside = replace(inside, connector=";")
 
+    def cases(self, node: Node, context: _Context) -> None:
+        """``case``: each item is a condition, on which its commands and all later items depend."""
+        subject = next((child for child in node.children if child.is_named), None)
+        value = self.word_reader().value(subject) if subject is not None else None
+        for item in (child for child in node.children if child.type == "case_item"):
+            mark = next((n for n, child in enumerate(item.children) if child.type == ")"), len(item.children))
+            shown = [child for child in item.children[:mark] if child.is_named]
+            condition = self.enter(context, "condition")
+            if value is not None and shown:
+                patterns = map(self.word_reader().pattern, shown)
+                text = f"case {value.raw} in {' | '.join(map(self.text, shown))})"
+                self.emit((literal("case"), value, *patterns), item, replace(condition, text=text))
+            inside = self.enter(context, "body", condition.groups[-1])
+            for child in item.children[mark + 1 :]:
+                if child.is_named and child.type != "comment":
+                    self.walk(child, inside)
+                    inside = replace(inside, connector=";")
+            context = self.enter(context, "body", condition.groups[-1], wanted=False)
+
     def clause(self, node: Node, condition: _Context, context: _Context) -> None:
         inside = condition
         for child in node.children:
@@ -346,17 +471,19 @@ class _Reader:
                 self.walk(child, inside)
                 inside = replace(inside, connector=";")
 
-    def define(self, node: Node, _context: _Context) -> None:
+    def define(self, node: Node, context: _Context) -> None:
         names = [child for child in node.children if child.type == "word"]
         bodies = [child for child in node.children if child.type in ("compound_statement", "subshell")]
         if names and bodies:
             self.functions[self.text(names[0])] = bodies[0]
+            self.named(self.text(names[0]), context)
 
-    def assign_all(self, node: Node) -> None:
+    def assign_all(self, node: Node, context: _Context) -> None:
         assignments = [node] if node.type == "variable_assignment" else node.children
         for child in assignments:
             if child.type == "variable_assignment":
                 self.assign(child)
+                self.named(self.text(child.children[0]), replace(context, branch=False, groups=()))
 
     def assign(self, node: Node) -> None:
         name = self.text(node.children[0])
@@ -378,6 +505,7 @@ class _Reader:
         if name in self.functions and name not in self.calling:
             self.call(name, words, context)
         else:
+            self.lost = self.lost or name in self.functions
             self.emit(words, node, context)
         if name == "read":
             for word in words[1:]:
@@ -385,7 +513,9 @@ class _Reader:
 
     def call(self, name: str, words: tuple[Word, ...], context: _Context) -> None:
         with self.arguments(name, words):
-            self.walk(self.functions[name], replace(self.enter(context, "function"), text=None))
+            inside = self.enter(context, "function")
+            uncertain = context.branch or name in self.doubtful
+            self.walk(self.functions[name], replace(inside, text=None, branch=uncertain))
 
     @contextmanager
     def arguments(self, name: str, words: tuple[Word, ...]) -> Generator[None]:
@@ -412,6 +542,8 @@ class _Reader:
         if fed_by is not None and "xargs" not in strip(words).names and not any(w.text is None for w in words[1:]):
             fed_by = None
         stdin_text, stdin_file = self.standard_input(context.redirects)
+        takes_list = context.list_loop and any(word.substitutions for word in words)
+        uses_list = takes_list or (context.read_loop and fed_by is not None)
         self.commands.append(
             Simple(
                 words=words,
@@ -420,9 +552,10 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=context.branch and not (context.read_loop and fed_by is not None),
+                branch=self.lost or (context.branch and not uses_list),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
+                piped_from=context.piped_from,
                 stdin_text=stdin_text,
                 stdin_file=stdin_file,
                 groups=context.groups,
@@ -437,31 +570,27 @@ class _Reader:
                 end = max(end, redirect.end_byte)
         return self.source[start:end].decode("utf-8", "replace")
 
-    def standard_input(self, redirects: tuple[Node, ...]) -> tuple[str | None, str | None]:
-        text: str | None = None
+    def standard_input(self, redirects: tuple[Node, ...]) -> tuple[Word | None, str | None]:
+        text: Word | None = None
         file: str | None = None
         for redirect in redirects:
             if redirect.type == "herestring_redirect":
-                text = self.word_reader().value(redirect.children[-1]).template
+                text = self.word_reader().value(redirect.children[-1])
             for child in redirect.children:
                 if child.type == "heredoc_body":
                     start = next((self.text(one) for one in redirect.children if one.type == "heredoc_start"), "")
-                    text = self.text(child) if set(start) & set("'\"\\") else self.expanded(self.text(child))
+                    quoted = bool(set(start) & set("'\"\\"))
+                    body = self.text(child)
+                    text = literal(body) if quoted else self.word_reader().here_document(child, self.apart)
             if redirect.type == "file_redirect" and redirect.children[0].type == "<" and len(redirect.children) > 1:
                 file = self.word_reader().value(redirect.children[1]).text
         return text, file
 
-    def expanded(self, text: str) -> str:
-        """The shell fills in what stands in a here-document, unless its end mark is quoted: awk's ``$2`` too."""
-
-        def value(found: re.Match[str]) -> str:
-            if found[1] is not None:
-                return found[1]
-            known = self.variables.get(found[2] or found[3] or "")
-            plain = known is not None and known.text is not None and self.budget.allows(len(known.text))
-            return known.text or "" if known is not None and plain else HOLE
-
-        return re.sub(r"\\([$`\\])|\$(?:(\w+)|\{(\w+)\}|\([^()]*\)|\{[^{}]*\})|`[^`]*`", value, text)
+    def apart(self, text: str) -> Substitution:
+        """A substitution whose command stands in a text of its own."""
+        reader = _Reader(text, self.outer, self.variables)
+        reader.budget = self.budget
+        return reader.substitution(reader.root)
 
     # -- substitutions ---------------------------------------------------------------------------------------
 
@@ -479,7 +608,23 @@ class _Reader:
         if statement.type == "pipeline":
             elements = [child for child in statement.children if child.is_named and child.type != "comment"]
         words = tuple(self.words_of(_command_in(element)) for element in elements)
-        return _substitution(text, words)
+        return replace(_substitution(text, words), stdin=self.read_by(elements[0]))
+
+    def read_by(self, element: Node, redirects: tuple[Node, ...] = ()) -> str | None:
+        """The file that a command is redirected from."""
+        own = tuple(child for child in element.children if child.type in _REDIRECTS)
+        return self.standard_input(own + redirects)[1]
+
+
+def _negates_inside_a_pipeline(root: Node) -> bool:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        children = [child for child in node.children if child.is_named]
+        if node.type == "pipeline" and any(child.type == "negated_command" for child in children[1:]):
+            return True
+        waiting += children
+    return False
 
 
 def _mark_tail(commands: list[Simple]) -> list[Simple]:
@@ -490,7 +635,14 @@ def _command_in(node: Node) -> Node:
     return node.children[0] if node.type == "redirected_statement" else node
 
 
+_DEAF = frozenset({"pgrep", "ps", "nvidia-smi", "fuser", "lsof", "pidof"})
+"""Programs that print what they find, whatever is piped into them."""
+
+
 def _substitution(text: str, pipeline: tuple[tuple[Word, ...], ...]) -> Substitution:
+    stages = [strip(words) for words in pipeline]
+    deaf = [n for n, one in enumerate(stages) if first_program(one.words) in _DEAF and "xargs" not in one.names]
+    pipeline = pipeline[deaf[-1] :] if deaf else pipeline
     first = strip(pipeline[0]).words if pipeline else ()
     argv = tuple(word.text for word in first if word.text is not None)
     whole = pipeline if all(pipeline) else ()

@@ -1,8 +1,8 @@
 """Extended regular expressions exactly as this host's C library reads them.
 
 Patterns come from untrusted text, and glibc can crash, hang or eat memory on them. Each one is therefore compiled and
-run in a process of its own with limits, which a helper process forks (``regex_child``); whatever happens to it, the
-answer is an answer. A pattern without operators means the same in every dialect and needs no library (``plain``).
+run in a worker with limits, which a helper process forks (``regex_child``); whatever happens to it, the answer is an
+answer. A pattern without operators means the same in every dialect and needs no library (``plain``).
 """
 
 from __future__ import annotations
@@ -22,21 +22,27 @@ from pathlib import Path
 from typing import Any
 
 from gpudiag.shell import plain
+from gpudiag.shell.literals import required
 
 _MAX_PATTERN = 4096
 """Bytes; Linux allows longer arguments, nobody types them."""
 _MAX_TEXT = 256 * 1024
 _MAX_TOTAL = 16 * 1024 * 1024
+_MAX_FOUND = 1024 * 1024
 _CPU_S = 1
 _WALL_S = 1.8
 _MEMORY = 512 * 1024 * 1024
 _GRACE_S = 2.0
 """What the helper itself may take, its start included."""
 _CHILD = Path(__file__).with_name("regex_child.py")
-_NO_MATCH = 1
+_MEANINGS = {"+": True, "-": False}
 _OUT_OF_MEMORY = 12
 """``REG_ESPACE``: the limit set here was reached, which says nothing about the real tool."""
 _DIED = "the C library did not survive the pattern, or is not usable here"
+
+
+Spans = tuple[tuple[int, int], ...]
+"""Start and end of a match and of its groups, in characters; -1 for a group that took no part."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,34 @@ def match(
     return hits
 
 
+def find(
+    pattern: str, texts: Sequence[str], *, ignore_case: bool = False, extended: bool = True, perl: bool = False
+) -> list[list[Spans]] | RegexError:
+    """Says for each text where the pattern matches, from left to right.
+
+    ``perl`` is ``grep -P``, as far as Python's engine means the same by it.
+    """
+    if len(pattern.encode("utf-8", "replace")) > _MAX_PATTERN or "\0" in pattern or any("\0" in one for one in texts):
+        return RegexError("too long, or with a NUL", "unsafe")
+    if sum(map(len, texts)) > _MAX_FOUND:
+        return RegexError("too much text to match", "unsafe")
+    return _find(pattern, tuple(texts), ignore_case, extended, perl)
+
+
+@lru_cache(maxsize=256)
+def _find(
+    pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, perl: bool
+) -> list[list[Spans]] | RegexError:
+    job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": "UTF-8"}
+    answer = _answer({**job, "spans": True, "perl": perl, "needs": []}, texts)
+    if isinstance(answer, RegexError):
+        return answer
+    spans = answer["spans"]
+    if len(spans) != len(texts) or None in spans:
+        return RegexError(_DIED, "unsafe")
+    return [[tuple((start, end) for start, end in groups) for groups in found] for found in spans]
+
+
 @dataclass(frozen=True)
 class _Shown:
     texts: tuple[str, ...]
@@ -120,7 +154,18 @@ def _library() -> object:
 def _run(
     pattern: str, texts: tuple[str, ...], ignore_case: bool, extended: bool, locale: str
 ) -> tuple[bool | None, ...] | RegexError:
-    job = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": locale}
+    job: dict[str, object] = {"pattern": pattern, "ignore_case": ignore_case, "extended": extended, "locale": locale}
+    needs = [] if ignore_case or not extended else required(pattern)
+    answer = _answer({**job, "spans": False, "perl": False, "needs": needs}, texts)
+    if isinstance(answer, RegexError):
+        return answer
+    codes = answer["codes"]
+    if len(codes) != len(texts):
+        return RegexError(_DIED, "unsafe")
+    return tuple(map(_MEANINGS.get, codes))
+
+
+def _answer(job: Mapping[str, object], texts: tuple[str, ...]) -> dict[str, Any] | RegexError:
     answer = _helper.ask(job, texts)
     if answer is None:
         return RegexError(_DIED, "unsafe")
@@ -128,10 +173,7 @@ def _run(
         return RegexError("took too long", "unsafe")
     if "error" in answer:
         return RegexError(str(answer["error"]), "unsafe" if answer["code"] == _OUT_OF_MEMORY else "invalid")
-    codes = answer["codes"]
-    if len(codes) != len(texts):
-        return RegexError(_DIED, "unsafe")
-    return tuple({0: True, _NO_MATCH: False}.get(code) for code in codes)
+    return answer
 
 
 class _Helper:

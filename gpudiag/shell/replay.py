@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpudiag.shell.carriers import Standin, above, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.carriers import Standin, above, chain, is_shell, later_steps, replaces_itself, signal_ends, standins
+from gpudiag.shell.dialects import kill_dialects, shells_of
 from gpudiag.shell.flow import Flow
-from gpudiag.shell.lines import Carrier, Line, Step
+from gpudiag.shell.lines import Carrier, Line, Step, Substitution
 from gpudiag.shell.observed import Death, Observed, death
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.syntax import program_of
-from gpudiag.shell.tools import fuser, kill, killall, pgrep
+from gpudiag.shell.tools import fuser, keeper_stops, kill, killall, pgrep
 from gpudiag.shell.tools.common import all_of, any_of, verdicts_for_all
+from gpudiag.shell.tools.listing import Looking
+from gpudiag.shell.tools.stops import stop_of
+from gpudiag.shell.words import first_program
 from gpudiag.shell.world import Caller, World
+from gpudiag.shell.wrappers import strip
 
 __all__ = ["CarrierReplay", "Observed", "Replay", "StepReplay", "replay"]
 
@@ -36,8 +42,12 @@ def replay(line: Line, world: World, caller: Caller, observed: Observed) -> Repl
     for step in line.steps:
         tool = tool_of(step)
         selection, rows = (None, ()) if tool is None else _pick(line, step, tool, world, caller, observed)
+        stop = None if tool is not None else stop_of(step.words)
+        if stop is not None and step.container is None:
+            selection = keeper_stops.select(stop, step.words, world, _asking(step, caller, world))
+            tool = program_of(step) if selection is not None else None
         looked = _pick(line, step, "pgrep", world, caller, observed)[0] if program_of(step) == "pgrep" else None
-        flow.add(step, tool, selection, rows, looked)
+        flow.add(step, tool, selection, rows, looked, stop)
     return Replay(line, tuple(flow.steps), tuple(flow.rows))
 
 
@@ -59,6 +69,13 @@ def caller_of(step: Step, caller: Caller) -> Caller:
     return caller if step.host is None else Caller(None, None)
 
 
+def _asking(step: Step, caller: Caller, world: World) -> Caller:
+    """Who asks the keeper, with the number that the table shows for the name."""
+    who = caller_of(step, caller)
+    numbers = {process.uid for process in world.processes if process.user == who.user} - {None}
+    return replace(who, uid=numbers.pop()) if who.uid is None and len(numbers) == 1 else who
+
+
 def _pick(
     line: Line, step: Step, tool: str, world: World, caller: Caller, observed: Observed
 ) -> tuple[Selection, tuple[CarrierReplay, ...]]:
@@ -66,14 +83,17 @@ def _pick(
     who = caller_of(step, caller)
     carriers = above(line, step)
     newest = max((process.start or 0.0 for process in world.processes), default=0.0)
-    one_each = any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
+    one_each = _picks_one(step)
     present = tuple(one for one in carriers if replaces_itself(line, step, one) is not True)
     extra = standins(present, who, newest, one_each=one_each)
     own = tuple(candidate for one in extra for candidate in one.candidates)
     recorded = () if step.container is not None else world.processes
     whole = replace(world, processes=recorded + own)
-    selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own))
-    selection = _without_doubtful_carriers(step, selection, extra)
+    earlier = _above_expanding_shells(line, step, extra)
+    selection = _run_tool(tool, line, step, whole, who, frozenset(candidate.pid for candidate in own), earlier)
+    selection = _without_doubtful_carriers(line, step, selection, extra)
+    if _hits_what_runs_beside(tool, line, step, world, who):
+        selection = replace(selection, exit_code=None)
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
     verdicts = tuple(verdict for verdict in selection.verdicts if verdict.pid > 0)
     if step.container is not None:
@@ -84,17 +104,53 @@ def _pick(
     return replace(selection, verdicts=verdicts), rows
 
 
-def _without_doubtful_carriers(step: Step, selection: Selection, extra: list[Standin]) -> Selection:
+def _above_expanding_shells(line: Line, step: Step, extra: list[Standin]) -> dict[int, frozenset[int]]:
+    """The stand-ins that were there when the shell so many levels up expanded a list; none on another host."""
+    carriers = chain(line, step)
+    shells = [position for position, one in enumerate(carriers) if is_shell(one)]
+    found: dict[int, frozenset[int]] = {}
+    for level, position in enumerate(shells):
+        there = {one.index for one in carriers[position:]}
+        if carriers[position].host == step.host and step.container is None:
+            found[level] = frozenset(c.pid for one in extra if one.carrier in there for c in one.candidates)
+    return found
+
+
+def _hits_what_runs_beside(tool: str, line: Line, step: Step, world: World, who: Caller) -> bool:
+    """With ``&`` other shells and clients of the same line may be there while the step looks."""
+    if not step.beside and not any(other.beside for other in line.steps[: step.index]):
+        return False
+    own = {one.index for one in chain(line, step)}
+    others = tuple(one for one in line.carriers if one.index not in own and one.host == step.host and one.cmdline)
+    extra = standins(others, who, 0.0, one_each=False)
+    beside = replace(world, processes=tuple(candidate for one in extra for candidate in one.candidates))
+    if not beside.processes:
+        return False
+    selection = _run_tool(tool, line, step, beside, who, frozenset(), {})
+    return any(verdict.selected is not False for verdict in selection.verdicts)
+
+
+def _picks_one(step: Step) -> bool:
+    return any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
+
+
+def _without_doubtful_carriers(line: Line, step: Step, selection: Selection, extra: list[Standin]) -> Selection:
     """A carrier that may not look like that, or may have gone already, proves no success and no newest match."""
     by_pid = {verdict.pid: verdict for verdict in selection.verdicts}
+    picks_one = _picks_one(step)
+    # A copy of the shell, made for a part of the line, has the same command line and is younger.
+    copied = picks_one and (
+        step.forked
+        or any(group.kind == "subshell" for group in step.groups)
+        or any(other.beside for other in line.steps[: step.index])
+    )
     doubtful: set[int] = set()
     for one in extra:
         answers = {by_pid[candidate.pid].selected for candidate in one.candidates}
-        if answers != {False} and (len(answers) > 1 or step.beside):
+        if answers != {False} and (len(answers) > 1 or step.beside or one.uncertain or copied):
             doubtful.update(candidate.pid for candidate in one.candidates)
     if not doubtful:
         return selection
-    picks_one = any(word.text in ("-n", "-o", "--newest", "--oldest") for word in step.words)
     verdicts = selection.verdicts
     if picks_one:
         because = "which of the matches is the newest or oldest is not known"
@@ -107,34 +163,26 @@ def _expands_braces(step: Step) -> bool:
     return any("{" not in word.template and re.search(r"(?<!\$)\{[^}]*(?:,|\.\.)", word.raw) for word in step.words)
 
 
-def _shells(line: Line, step: Step) -> tuple[str, ...]:
-    """The shells that may read the step, as far as they differ here: ``bash`` stands for zsh as well."""
-    carrier = line.carriers[step.carrier]
-    if carrier.shell == "dash":
-        return ("dash",)
-    # What people type at a prompt is read by bash or zsh; `sh` is dash on some systems and bash on others.
-    return ("bash",) if carrier.kind in ("prompt", "none") or carrier.shell is not None else ("bash", "dash")
-
-
-def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:
-    """Which kill the step runs: the built-in of its shell, or the program behind a wrapper or a path."""
-    path = "/" in (step.words[0].text or "")
-    carrier = line.carriers[step.carrier]
-    outside = [name for name in step.wrappers if name not in ("command", "builtin", "time")]
-    if path or outside or step.xargs is not None or carrier.kind in ("none", "client"):
-        return ("program",)
-    return _shells(line, step)
-
-
-def _run_tool(tool: str, line: Line, step: Step, world: World, caller: Caller, ancestors: frozenset[int]) -> Selection:
-    if _expands_braces(step) and "dash" in _shells(line, step):
+def _run_tool(
+    tool: str,
+    line: Line,
+    step: Step,
+    world: World,
+    caller: Caller,
+    ancestors: frozenset[int],
+    earlier: Mapping[int, frozenset[int]],
+) -> Selection:
+    """``earlier``: see ``_above_expanding_shells``."""
+    if _expands_braces(step) and "dash" in shells_of(line, step):
         because = "braces become several words under bash, not under dash: which shell this is is not known"
         if line.carriers[step.carrier].shell == "dash":
             because = "dash leaves braces as they stand; what the tool makes of them is not evaluated"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
     if tool == "kill":
         dialects = kill_dialects(line, step)
-        return kill.select(step.words, step.fed_by, world, caller, ancestors, dialects, step.xargs)
+        look = Looking(world, caller, ancestors, earlier)
+        looped = any(group.kind == "round" for group in step.groups)
+        return kill.select(step.words, step.fed_by, look, dialects, step.xargs, looped=looped)
     if step.fed_by is not None:
         because = "its arguments come from a pipeline"
         return Selection(verdicts_for_all(world, caller, because), None, understood=False)
@@ -156,8 +204,12 @@ def _row(
     found = [verdicts[c.pid] for one in extra if one.carrier == carrier.index for c in one.candidates]
     selected = {verdict.selected for verdict in found}
     matches = selected.pop() if len(selected) == 1 else (None if found else False)
+    if matches and carrier.may_be_gone:
+        matches = None
     because = "it has become the step's program: no shell is left" if execs else _because(found, matches)
-    if matches is None and _spares_carriers(step):
+    if selection.own_group and matches is None and carrier.index == step.carrier and carrier.kind != "prompt":
+        matches, because = True, "0 is the process group of the shell itself"
+    elif matches is None and not selection.own_group and _spares_carriers(line, step):
         matches, because = False, "the step's list of PIDs or files has nothing to do with this shell"
     fatal = signal_ends(line, step, carrier, selection.signal)
     if matches and any_of(verdict.permitted for verdict in found) is False:
@@ -169,7 +221,7 @@ def _row(
     return CarrierReplay(carrier, step.index, matches, execs, fatal, later, seen.seen, seen.how, because)
 
 
-def _spares_carriers(step: Step) -> bool:
+def _spares_carriers(line: Line, step: Step) -> bool:
     """A list that was not made by looking through all processes names no shell that has only just started."""
     program = program_of(step)
     if program == "fuser":
@@ -177,7 +229,14 @@ def _spares_carriers(step: Step) -> bool:
     if program != "kill" or any(re.search(r"\$(?:\$|\{?PPID)", word.raw) for word in step.words):
         return False
     lists = [one for word in step.words for one in word.substitutions] + ([step.fed_by] if step.fed_by else [])
-    return not any(one.expands_on == "here" and one.program in _SEARCHES for one in lists)
+    shells = [one for one in chain(line, step) if is_shell(one)]
+    here = [one for one in lists if one.levels < len(shells) and shells[one.levels].host == step.host]
+    return not any(_looks_through_all(one) for one in here)
+
+
+def _looks_through_all(one: Substitution) -> bool:
+    programs = {first_program(strip(words).words) for words in one.pipeline} or {one.program}
+    return not programs.isdisjoint(_SEARCHES)
 
 
 def _because(found: list[Verdict], matches: bool | None) -> str:

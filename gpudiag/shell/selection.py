@@ -37,5 +37,9 @@ class Selection:
     """``cmdline``, ``comm`` or ``None``."""
     literal_pids: tuple[int, ...] = ()
     """PIDs written in the command, whether recorded or not."""
+    complaints: tuple[str, ...] = ()
+    """What the tool says about arguments that it cannot use while it uses others."""
+    own_group: bool = False
+    """It signals the process group of its own shell (``kill 0``)."""
     understood: bool = True
     """Every option of the command is one whose effect is known here."""

@@ -145,7 +145,11 @@ class _Builder:
         if place.depth > _MAX_SHELLS or self.text_left < 0:
             self.note("shells nested too deeply or too much text; the rest was left out")
             return
-        outer = tuple(replace(one, expands_on="outer") for one in text.substitutions)
+        up = 0 if inline is not None else 1
+        outer = tuple(
+            replace(one, expands_on="outer", levels=one.levels + up, in_lines=one.in_lines or one.quoted)
+            for one in text.substitutions
+        )
         variables = {str(number): word for number, word in enumerate(positional)}
         reading = read(text.template, outer, variables)
         for note in reading.not_understood:
@@ -194,10 +198,12 @@ class _Builder:
         moved = replace(place, user=user, shown_user=shown)
         if wrapper.usage.other_namespace:
             moved = replace(moved, container=wrapper.name)
-        if not wrapper.usage.stays or wrapper.name == "xargs":
+        waits = wrapper.name == "setsid" and has_flag(wrapper.options, "w", "wait")
+        if not (wrapper.usage.stays or waits) or wrapper.name == "xargs":
             return moved
         kind = wrapper.name if wrapper.name in ("sudo", "timeout") else "client"
         index = self.add(kind, None, join(wrapper.words), place, simple)
+        self.carriers[index] = replace(self.carriers[index], may_be_gone=waits)
         return replace(moved, parent=index)
 
     @staticmethod
@@ -326,6 +332,7 @@ class _Builder:
                 user=place.user,
                 pid_source=source.program if source else None,
                 fed_by=simple.fed_by,
+                piped_from=simple.piped_from,
                 branch=simple.branch,
                 tail=simple.tail,
                 container=place.container,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
@@ -34,6 +36,10 @@ def parse(text: str) -> tuple[Node, bytes, str | None]:
     root = _parser.parse(source).root_node
     if not root.has_error:
         return root, source, None
+    # `((a); b)` is a sub-shell in a sub-shell; the grammar takes it for arithmetic.
+    apart = re.sub(rb"(?<![$(])\(\((?!\()", b"( (", source)
+    if apart != source and not (again := _parser.parse(apart).root_node).has_error:
+        return again, apart, None
     for ending in _REPAIRS if len(source) <= _MAX_REPAIRED else ():
         longer = source + ending.encode()
         repaired = _parser.parse(longer).root_node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
@@ -25,7 +25,13 @@ from gpudiag.shell.quoting import (
 from gpudiag.shell.tree import text_of
 
 _MAX_DEPTH = 12
+_MAX_STARS = 3
 _SUBSTITUTIONS = ("command_substitution", "process_substitution")
+_IN_DOCUMENT = re.compile(
+    r"\\(?P<escaped>[$`\\])|(?P<joined>\\\n)|(?P<variable>\$(?:\{\w+\}|\w+))|`(?P<command>(?:[^`\\]|\\.)*)`"
+    r"|\$\((?P<plain>[^()]*)\)|\$[({][^)}]*[)}]?"
+)
+"""What the shell replaces in a here-document; the last form is not read."""
 
 
 @dataclass
@@ -41,7 +47,7 @@ class _Draft:
 
     def add_list(self, found: Substitution, origin: int) -> None:
         if len(self.lists) < MAX_LISTS:
-            self.lists.append(found)
+            self.lists.append(replace(found, quoted=origin == QUOTED))
             self.hole(origin, chr(FIRST_LIST_HOLE + len(self.lists) - 1))
         else:
             self.hole(origin)
@@ -97,6 +103,55 @@ class WordReader:
         draft = _Draft()
         self._piece(node, draft, inside_quotes=False, depth=0)
         return _finish(draft.chars, draft.lists, text_of(node, self.source))
+
+    def pattern(self, node: Node) -> Word:
+        """A pattern of ``case`` as a regular expression; its text is ``None`` where it cannot be told."""
+        draft = _Draft()
+        self._piece(node, draft, inside_quotes=False, depth=0)
+        raw = text_of(node, self.source)
+        bare = [char for char, origin in draft.chars if origin != QUOTED]
+        if draft.lists or has_holes("".join(char for char, _ in draft.chars)) or bare.count("*") > _MAX_STARS:
+            return Word(None, raw)
+        if set(bare) & set("[\\"):
+            return Word(None, raw)
+        wild = {"*": "(?s:.*)", "?": "(?s:.)"}
+        text = "".join(
+            wild[char] if origin != QUOTED and char in wild else re.escape(char) for char, origin in draft.chars
+        )
+        return Word(text, raw, template=text)
+
+    def here_document(self, body: Node, backquoted: Callable[[str], Substitution]) -> Word:
+        """The text of a here-document whose end mark is not quoted: the shell fills it in, awk's ``$2`` too.
+
+        ``backquoted`` reads a command of which the tree has no node.
+        """
+        draft = _Draft()
+        position = body.start_byte
+        for child in body.children:
+            if child.is_named and child.type != "heredoc_content":
+                self._document_text(position, child.start_byte, draft, backquoted)
+                self._piece(child, draft, inside_quotes=True, depth=1)
+                position = child.end_byte
+        self._document_text(position, body.end_byte, draft, backquoted)
+        return _finish(draft.chars, draft.lists, text_of(body, self.source))
+
+    def _document_text(self, start: int, end: int, draft: _Draft, backquoted: Callable[[str], Substitution]) -> None:
+        text = self.source[start:end].decode("utf-8", "replace")
+        position = 0
+        for found in _IN_DOCUMENT.finditer(text):
+            self._known([(char, QUOTED) for char in text[position : found.start()]], draft)
+            if found["escaped"] is not None:
+                draft.chars.append((found["escaped"], QUOTED))
+            elif found["variable"] is not None:
+                self._variable(found["variable"], draft, QUOTED)
+            elif found["command"] is not None:
+                draft.add_list(backquoted(re.sub(r"\\([$`\\])", r"\1", found["command"])), QUOTED)
+            elif found["plain"] is not None:
+                draft.add_list(backquoted(found["plain"]), QUOTED)
+            elif found["joined"] is None:
+                draft.hole(QUOTED)
+            position = found.end()
+        self._known([(char, QUOTED) for char in text[position:]], draft)
 
     def _piece(self, node: Node, draft: _Draft, *, inside_quotes: bool, depth: int) -> None:
         kind = node.type

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpudiag.shell.keepers import ControlGroups
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -34,6 +36,17 @@ class Candidate:
     sig_caught: int | None = None
     sig_ignored: int | None = None
     sig_blocked: int | None = None
+    start_ticks: int | None = None
+    """Start time as ``/proc/PID/stat`` has it."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A text of nvidia-smi, recorded whole."""
+
+    columns: tuple[str, ...]
+    """Names of its columns; empty for the table."""
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,12 @@ class World:
     most likely glibc."""
     printed_lists: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """PIDs that a command printed, by the command's text, where that is known from elsewhere (a PID file)."""
+    keepers: ControlGroups | None = None
+    """Units, containers and jobs; ``None``: whom their stops reach is not worked out."""
+    boot_id: str | None = None
+    """As in ``/proc/sys/kernel/random/boot_id``."""
+    printouts: Mapping[str, Printed] = field(default_factory=dict[str, Printed])
+    """What nvidia-smi printed: ``table``, ``pmon``, ``compute-apps``."""
 
 
 @dataclass(frozen=True)

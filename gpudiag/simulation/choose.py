@@ -21,6 +21,7 @@ from gpudiag.timeline.aims import Aims, find_aims
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.lives import Life
+from gpudiag.timeline.order import Look
 
 ASSUMED_USER = "root"
 """Who gives the command where neither the person nor the look tells."""
@@ -68,20 +69,31 @@ class Pick:
 def picks_of(stage: Stage, asked: Asked, user: str | None, wanted: Wanted) -> tuple[Pick, ...]:
     """Every server, each in the newest look that still has it (or the named one), and what the command does there."""
     found: list[Pick] = []
+    done: set[str] = set()
     for look in looks_to_judge(stage.incident, stage.families, wanted.look):
         scene = scene_of(stage.incident, look)
         caller = caller_of(user or scene.user or ASSUMED_USER, scene.world)
         effect = effect_of(asked, scene, caller, stage.book)
         hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True or pid == wanted.pid]
-        families = stage.families_for(_named(effect), hit)
+        named = _named(effect)
+        families = stage.families_for(named, hit)
         aims = _aims(stage, effect, families)
         for family in families:
-            own = look if wanted.look is not None else server_look(stage.incident, family)
+            own = look if wanted.look is not None else _look_of(stage, family, look, named)
             members = members_in(stage.incident, scene, family, aims.lives or stage.incident.aims.lives)
-            if members and own is look:
+            if members and own is look and family.id not in done:
+                done.add(family.id)
                 aimed = family.id in aims.targets
                 found.append(Pick(family, effect, members, aimed, user is None and scene.user is None))
     return tuple(found)
+
+
+def _look_of(stage: Stage, family: Family, look: Look, named: Sequence[Life]) -> Look | None:
+    """The newest look that still has the server; a later one if the command names what was started after that."""
+    own = server_look(stage.incident, family)
+    keys = {life.key for life in family.members}
+    late = own is not None and any(life.key in keys and own.id not in life.sightings for life in named)
+    return look if late else own
 
 
 def choose(stage: Stage, picks: Sequence[Pick], wanted: Wanted) -> tuple[Pick, ...]:

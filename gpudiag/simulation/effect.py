@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from gpudiag.kill_words import may_kill
 from gpudiag.rules.book import Book
-from gpudiag.shell.replay import CarrierReplay, Observed, Replay, StepReplay, caller_of
+from gpudiag.shell.replay import CarrierReplay, Observed, Replay, StepReplay
 from gpudiag.shell.replay import replay as replay_line
 from gpudiag.shell.selection import Verdict
 from gpudiag.shell.signals import fatal
@@ -16,11 +16,11 @@ from gpudiag.shell.tools.common import all_of, any_of
 from gpudiag.shell.world import Caller
 from gpudiag.simulation.command import Asked
 from gpudiag.simulation.scene import Scene
-from gpudiag.simulation.stops import stop_selection
 
 HARMLESS = frozenset(
     {
-        ":", "[", "[[", "awk", "basename", "cat", "cd", "clear", "column", "cut", "date", "declare", "df", "dirname",
+        ":", "[", "[[", "awk", "basename", "case", "cat", "cd", "clear", "column", "cut", "date", "declare", "df",
+        "dirname",
         "dmesg", "du", "echo", "env", "exit", "export", "false", "free", "fuser", "grep", "egrep", "fgrep", "head",
         "history", "hostname", "id", "journalctl", "jobs", "kill", "less", "local", "ls", "lsof", "netstat", "nproc",
         "nvidia-smi", "nvtop", "pgrep", "pidof", "printf", "ps", "pstree", "pwd", "read", "return", "sed", "seq", "set",
@@ -107,25 +107,11 @@ def effect_of(asked: Asked, scene: Scene, caller: Caller, book: Book) -> Effect:
     """Replay the command on the look."""
     line = asked.line(caller)
     done = replay_line(line, scene.world, caller, Observed(None, None, None))
-    done = replace(done, steps=tuple(_with_stop(step, scene, caller) for step in done.steps))
     obscure = [f"not understood: {note}" for note in line.not_understood]
     obscure += [reason for step in done.steps if (reason := _obscure(step, book)) is not None]
     if not done.steps and not obscure:
         obscure = ["it holds no command"]
     return Effect(scene, caller, done, tuple(obscure))
-
-
-def _with_stop(step: StepReplay, scene: Scene, caller: Caller) -> StepReplay:
-    """A step that stops a unit or a container, with whom that reaches."""
-    if step.tool is not None:
-        return step
-    who = caller_of(step.step, caller)
-    if "sudo" in step.step.wrappers:
-        who = Caller("root", 0)
-    selection = stop_selection(step.step, scene.groups, list(scene.lives), who)
-    if selection is None:
-        return step
-    return replace(step, tool=program_of(step.step), signal=selection.signal, selection=selection)
 
 
 def _touch(step: StepReplay, verdict: Verdict) -> Touch:

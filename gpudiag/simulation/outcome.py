@@ -85,6 +85,9 @@ def judge(pick: Pick, parts: Parts) -> tuple[str, str]:
         bad.append(f"{_count(parts.outlive)} hit by a signal that does not end it")
     if parts.collateral:
         bad.append(f"{_count(parts.collateral)} hit that are not of this server")
+    again = next((step.stop for step in effect.replay.steps if step.stop is not None and _starts_again(step)), None)
+    if again is not None:
+        bad.append(f"{again.verb} starts {', '.join(again.names)} again, which takes the memory anew")
     if own_session_dies(effect):
         bad.append(f"it kills {', '.join(parts.shells)}")
     if bad:
@@ -98,6 +101,13 @@ def judge(pick: Pick, parts: Parts) -> tuple[str, str]:
     if not effect.scene.world.complete:
         return UNTOLD, "the evidence has no table of all processes, so there may be others"
     return CLEAN, "every process of the server is hit, and nobody else"
+
+
+def _starts_again(step: StepReplay) -> bool:
+    """It ends somebody and starts the same anew."""
+    selection = step.selection
+    restarts = step.stop is not None and step.stop.verb in ("restart", "try-restart")
+    return restarts and step.ran is not False and selection is not None and any(v.selected for v in selection.verdicts)
 
 
 def _count(pids: Sequence[int]) -> str:
@@ -228,6 +238,11 @@ def _counts(stage: Stage, pick: Pick, pid: int) -> bool:
 def _notes(pick: Pick, parts: Parts) -> list[str]:
     effect = pick.effect
     notes = [*effect.obscure]
+    notes += [
+        f"`{step.step.text[:120]}` complains: {'; '.join(step.selection.complaints[:3])}"
+        for step in effect.replay.steps
+        if step.selection is not None and step.ran is not False and step.selection.complaints
+    ]
     if pick.assumed_user:
         notes.append(f"who gives the command is not known: taken as {ASSUMED_USER}, --user tells it")
     if not effect.scene.world.complete:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpudiag.rules.book import Book
 from gpudiag.rules.engines import Engine
+from gpudiag.shell.keepers import ControlGroups
 from gpudiag.shell.world import World
 from gpudiag.simulation.server import server_part
-from gpudiag.simulation.stops import ControlGroups
 from gpudiag.timeline.commands import world_of
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident, families_with, is_list
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import Look
+from gpudiag.timeline.printouts import printed_at
+from gpudiag.timeline.views import recorder_of
 
 MAX_LOOKS = 12
 """Looks of an incident that are searched for a server which no other sign points to."""
@@ -86,20 +88,30 @@ def scene_of(incident: Incident, look: Look) -> Scene:
     )
     # Who could not be seen from where the look was taken (another PID namespace) cannot be reached from there either.
     world = world_of(look, incident.census, listed, passing, complete=view.hidden is False)
+    printed = printed_at(incident.parsed.printouts, incident.looks, look, look.position + 0.5)
+    recorder = recorder_of(look, incident.parsed.recorders)
+    world = replace(world, printouts=printed, boot_id=recorder.boot_id if recorder is not None else None)
     there = {process.pid for process in world.processes}
     lives: dict[int, Life] = {}
     for life in incident.census.lives:
         if life.host == look.host and life.pid in there and (life.pid not in lives or look.id in life.sightings):
             lives[life.pid] = life
-    return Scene(look, world, lives, view.user, _control_groups(incident, look, lives))
+    groups = _control_groups(incident, look, lives)
+    return Scene(look, replace(world, keepers=groups), lives, view.user, groups)
 
 
 def _control_groups(incident: Incident, look: Look, lives: dict[int, Life]) -> ControlGroups:
     paths = {pid: path for pid, life in lives.items() if (path := life.string("cgroup")) is not None}
     units = [unit for unit in incident.parsed.units if unit.at.host == look.host and unit.name is not None]
-    containers = [box for box in incident.parsed.containers if box.at.host == look.host and box.id is not None]
-    ids = {name: box.id[:12] for box in containers if box.id for name in (box.name, box.id[:12]) if name}
-    return ControlGroups(paths, {unit.name: frozenset(unit.pids) for unit in units if unit.name and unit.pids}, ids)
+    boxes = [box for box in incident.parsed.containers if box.at.host == look.host and box.id is not None]
+    return ControlGroups(
+        paths,
+        {unit.name: frozenset(unit.pids) for unit in units if unit.name and unit.pids},
+        {name: box.id[:12] for box in boxes if box.id for name in (box.name, box.id[:12]) if name},
+        {box.id[:12]: frozenset(box.pids) for box in boxes if box.id and box.pids},
+        {unit.name: unit.main_pid for unit in units if unit.name and unit.main_pid}
+        | {box.id[:12]: box.main_pid for box in boxes if box.id and box.main_pid},
+    )
 
 
 def _ends_with_the_look(incident: Incident, life: Life) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from gpudiag.model import Booking, Citation, KillAction, PidFile
+from gpudiag.model import Booking, Citation, KillAction, PidFile, Printout
 from gpudiag.shell.lines import Line
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
@@ -18,6 +18,7 @@ from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.pid_lists import pid_lists
+from gpudiag.timeline.printouts import printed_at
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.traced import dead_shell, literal_pids, shown
 from gpudiag.timeline.views import View
@@ -122,12 +123,13 @@ def replay_actions(
     libraries: Mapping[str, str] | None = None,
     adopted: Mapping[Key, Life] | None = None,
     files: Sequence[PidFile] = (),
+    printouts: Sequence[Printout] = (),
 ) -> list[ActionView]:
     """Replay all commands in time order.
 
     ``listed``: looks that have a compute-process list. ``libraries``: the C library of each host, where it is recorded.
     ``adopted``: processes that no look before a command shows, with the server that must have started them before it
-    died. ``files``: what PID files held.
+    died. ``files``: what PID files held. ``printouts``: what nvidia-smi printed.
     """
     libraries = libraries or {}
     positions = {look.id: look.position for look in census.looks}
@@ -145,6 +147,7 @@ def replay_actions(
             libraries,
             adopted or {},
             _before(files, slot, positions),
+            printouts,
         )
         for number, (slot, _, n) in enumerate(placed, 1)
     ]
@@ -167,6 +170,7 @@ def _view(
     libraries: Mapping[str, str],
     adopted: Mapping[Key, Life],
     files: Sequence[PidFile],
+    printouts: Sequence[Printout],
 ) -> ActionView:
     line = parse_line(
         action.text,
@@ -180,6 +184,8 @@ def _view(
     host = next((s.host for s in line.steps if s.host in known), None) or action.host
     world, base = _world(action, host, slot, census, series, listed, adopted, files)
     world = replace(world, libc=libraries.get(host))
+    if base is not None:
+        world = replace(world, printouts=printed_at(printouts, census.looks, base, slot))
     trace = traces.get(host)
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
     result = replay(line, world, caller, _observed(action, trace, line))
@@ -350,6 +356,7 @@ def _candidate(life: Life, seen: Sighting, then: bool) -> Candidate:
         sig_caught=life.integer("sig_caught"),
         sig_ignored=life.integer("sig_ignored"),
         sig_blocked=life.integer("sig_blocked"),
+        start_ticks=life.start_ticks,
     )
 
 

@@ -382,12 +382,16 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     dated += interrupt_actions(parsed.interrupts, census)
     libraries = {fact.at.host: fact.value for fact in parsed.facts if fact.name == "libc"}
     series, files = series_bookings(parsed.bookings), parsed.pid_files
-    actions = replay_actions(dated, census, views, series, traces, listed, libraries, files=files)
+    actions = replay_actions(
+        dated, census, views, series, traces, listed, libraries, files=files, printouts=parsed.printouts
+    )
     log_roles = {role.pid: role.role for role in parsed.roles}
     hit = [life for life in census.lives if _hit_by_any(life, actions)]
     adopted = adopt_strays(census, kinship, actions, hit)
     if adopted:  # their server was there before the commands, and so were they
-        actions = replay_actions(dated, census, views, series, traces, listed, libraries, adopted, files)
+        actions = replay_actions(
+            dated, census, views, series, traces, listed, libraries, adopted, files, parsed.printouts
+        )
     whole_lists = {c.at.look for c in parsed.coverage if c.source == "compute processes" and c.complete is not False}
     own_lists = frozenset(
         look.id

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpudiag.model import Inquiry
 from gpudiag.shell.lines import Substitution
 from gpudiag.shell.syntax import parse_line
-from gpudiag.shell.tools.listing import listed
+from gpudiag.shell.tools.listing import Looking, listed
 from gpudiag.shell.world import Caller, Candidate, World
 from gpudiag.timeline.lives import Census, Life, started_comm
 
@@ -52,7 +52,7 @@ def _produced(pipeline: str | None) -> Substitution | None:
 
 def _passing(lives: Sequence[Life], produced: Substitution) -> Iterator[Life]:
     world = World(tuple(_candidates(lives)), complete=None)
-    for life, verdict in zip(lives, listed(produced, world, _NOBODY, frozenset()), strict=True):
+    for life, verdict in zip(lives, listed(produced, Looking(world, _NOBODY)), strict=True):
         if verdict.selected is True:
             yield life
 

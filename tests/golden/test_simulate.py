@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from gpudiag.explain import explain
 from gpudiag.report.simulation import Simulation
 from gpudiag.simulate import Question, simulate
 from gpudiag.simulation.choose import Wanted
+from tests.bundle_kit import NOBODY, pack_capture
 from tests.golden.engine_runs import NO_KILL_TOOL, TYPED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -172,3 +174,68 @@ def test_memory_comes_back_as_it_did() -> None:
 def test_of_two_servers_the_person_may_name_the_other() -> None:
     answer = ask(recorded("two-servers-one-pattern"), gpu_run("two-servers-one-pattern"), wanted=Wanted(pid=830))
     assert (answer.root_pid, answer.collateral) == (830, (788, 791, 792))
+
+
+OWN_COMMANDS = sorted(
+    [
+        *(path for path in (FIXTURES / "h200").iterdir() if path.is_dir() and path.name != "views"),
+        *(FIXTURES / "incidents").glob("*.txt"),
+        *(path for path in (FIXTURES / "collected").iterdir() if path.is_dir()),
+    ]
+)
+"""Captures of the gallery, and collections."""
+IN_BUNDLES = ("selfmatch-orphans", "script-orphans", "respawned", "forked-child-holds")
+"""Captures that are packed with a boot id, which makes the identity strong."""
+BOOT_ID = "0f0e0d0c-0b0a-0908-0706-050403020100"
+
+
+def assert_own_commands_hit_whom_they_name(path: Path, identity: str) -> None:
+    plan = explain([path]).plan
+    killed = [entry for entry in plan.kill if entry.run_in == "host"]
+    assert {entry.identity for entry in killed} <= {identity}
+    following = [plan.next_time] if plan.next_time is not None else []
+    commands = [entry.command for entry in killed] + [one.command for one in following]
+    wanted = [(entry.pid,) for entry in killed] + [one.matches for one in following]
+    if killed:  # all of the plan in one go
+        commands.insert(0, "\n".join(entry.command for entry in killed))
+        wanted.insert(0, tuple(sorted(entry.pid for entry in killed)))
+    answers = simulate(commands, [path], Question(user="root")) if commands else ()
+    assert [(answer.hit, answer.undecided) for answer in answers] == [(pids, ()) for pids in wanted]
+    assert all(answer.verdict == "clean" for answer in answers[len(answers) - len(following) :])
+
+
+@pytest.mark.parametrize("path", OWN_COMMANDS, ids=lambda path: path.stem)
+def test_own_commands_hit_exactly_whom_they_name(path: Path) -> None:
+    assert_own_commands_hit_whom_they_name(path, "weak")
+
+
+@pytest.mark.parametrize("name", IN_BUNDLES)
+def test_own_commands_with_a_strong_identity_do_as_well(name: str, tmp_path: Path) -> None:
+    bundle = pack_capture(gpu_run(name), tmp_path / "b.tgz", NOBODY._replace(boot_id=BOOT_ID, uid=0))
+    assert_own_commands_hit_whom_they_name(bundle, "strong")
+
+
+def test_another_boot_or_another_process_is_not_killed(tmp_path: Path) -> None:
+    bundle = pack_capture(gpu_run("script-orphans"), tmp_path / "b.tgz", NOBODY._replace(boot_id=BOOT_ID, uid=0))
+    entry = next(entry for entry in explain([bundle]).plan.kill if entry.start_ticks is not None)
+    other_boot = entry.command.replace(BOOT_ID, BOOT_ID.replace("0f0e", "1f0e"))
+    other_process = entry.command.replace(f"= {entry.start_ticks} ]", f"= {(entry.start_ticks or 0) + 1} ]")
+    answers = simulate([entry.command, other_boot, other_process], [bundle], Question(user="root"))
+    assert [answer.hit for answer in answers] == [(entry.pid,), (), ()]
+    assert [answer.undecided for answer in answers] == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run.parent
+        for run in FIXTURES.glob("engines/*/truth.json")
+        if "ray stop" in json.loads(run.read_text())["command"]
+    ],
+    ids=lambda run: run.name,
+)
+def test_ray_stop_ends_whom_it_looks_for(run: Path) -> None:
+    said = truth(run)
+    answer = ask(said["command"], run / "before")
+    assert answer.hit
+    assert not set(answer.hit) & set(said["alive_at_end"])

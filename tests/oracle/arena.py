@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ ROOT = Caller("root", 0)
 NAMES = {0: "root", 1: "daemon", 65534: "nobody"}
 SCALE = int(os.environ.get("GPUDIAG_ORACLE_SCALE", "1"))
 """How many times as many generated cases as in CI."""
+REPEATS = 2
+"""How often a case that disagrees is tried again."""
 SEED = int(os.environ.get("GPUDIAG_ORACLE_SEED", "20240607"))
 
 
@@ -47,6 +49,15 @@ def play(cases: Sequence[Mapping[str, Any]], timeout: float = 120 * SCALE) -> li
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
+
+
+def not_steady(suspects: Sequence[int], again: Callable[[Sequence[int]], Sequence[list[str]]]) -> frozenset[int]:
+    """Those of the cases that do not disagree in each of several more runs: the machine was busy, nobody is wrong."""
+    left = list(suspects)
+    for _ in range(REPEATS):
+        if left:
+            left = [number for number, wrong in zip(left, again(left), strict=True) if wrong]
+    return frozenset(suspects) - frozenset(left)
 
 
 def world_of(

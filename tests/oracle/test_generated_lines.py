@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gpudiag.shell.signals import fatal
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.tools.common import all_of
 from gpudiag.shell.world import World
-from tests.oracle.arena import ROOT, SCALE, SEED, need, play, world_of
+from tests.oracle.arena import ROOT, SCALE, SEED, need, not_steady, play, world_of
 from tests.oracle.lines import SPAWN, Lines
 
 pytestmark = pytest.mark.oracle
@@ -24,9 +25,9 @@ LINES = 300
 MAX_UNKNOWN = 0.2
 
 
-def predict(command: dict[str, Any], argv: Sequence[str], world: World) -> Replay:
-    text = command.get("script") or command.get("stdin")
-    if "stdin" in command:
+def predict(texts: dict[str, str], argv: Sequence[str], world: World) -> Replay:
+    text = texts.get("script") or texts.get("stdin")
+    if "stdin" in texts:
         line = parse_line(f"{' '.join(argv)} < input", how="prompt", script_text=text)
     else:
         line = parse_line("", how="argv", argv=tuple(argv), script_text=text)
@@ -56,45 +57,55 @@ def deaths(result: Replay, world: World) -> dict[int, bool | None]:
     return ends
 
 
-class Tally:
-    def __init__(self) -> None:
-        self.answers = self.unknown = 0
-        self.wrong: list[str] = []
+@dataclass
+class Comparison:
+    """Answers about one line: how many there are, how many were declared unknown, which of the others are wrong."""
 
-    def compare(self, what: str, computed: bool | None, real: bool, line: str) -> None:
+    answers: int = 0
+    unknown: int = 0
+    wrong: list[str] = field(default_factory=list[str])
+
+    def add(self, what: str, computed: bool | None, real: bool, line: str) -> None:
         self.answers += 1
         self.unknown += computed is None
         if computed is not None and computed != real:
             self.wrong.append(f"{what}: computed {computed}, real {real} in {line}")
 
 
+def compare(answer: dict[str, Any]) -> Comparison:
+    result, world = answer["results"][0], world_of(answer)
+    texts = {key: result[key] for key in ("script", "stdin") if key in result}
+    shown = f"{result['argv']} {''.join(texts.values())!r} pids {answer['pids']}"
+    computed = predict(texts, result["argv"], world)
+    found = Comparison()
+    for mark, ran in marks(computed).items():
+        found.add(mark, ran, re.search(rf"^{mark}$", result["out"], re.MULTILINE) is not None, shown)
+    states = {process.pid: process.state for process in world.processes}
+    for pid, dead in deaths(computed, world).items():
+        if states[pid] != "Z" and pid != 1:
+            found.add(f"death of {pid}", dead, pid not in result["alive"], shown)
+    return found
+
+
 def test_generated_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     need("bash", "dash", "pkill", "killall", "ps")
     maker = Lines(random.Random(SEED + 3))
-    commands = [maker.command() for _ in range(LINES * SCALE)]
     jobs: list[dict[str, Any]] = []
-    for number, command in enumerate(commands):
+    for number in range(LINES * SCALE):
+        command = maker.command()
         if "script" in command:
             command["argv"][1] = str(tmp_path / f"run{number}")
         jobs.append({"spawn": SPAWN, "run": [command]})
-    tally = Tally()
-    for command, answer in zip(commands, play(jobs), strict=True):
-        result, world = answer["results"][0], world_of(answer)
-        for key in ("script", "stdin"):
-            if key in command:
-                command[key] = result[key]
-        shown = f"{result['argv']} {command.get('script', '') or command.get('stdin', '')!r} pids {answer['pids']}"
-        computed = predict(command, result["argv"], world)
-        for mark, ran in marks(computed).items():
-            tally.compare(mark, ran, re.search(rf"^{mark}$", result["out"], re.MULTILINE) is not None, shown)
-        for pid, dead in deaths(computed, world).items():
-            state = next(process.state for process in world.processes if process.pid == pid)
-            if state != "Z" and pid != 1:
-                tally.compare(f"death of {pid}", dead, pid not in result["alive"], shown)
+    found = list(map(compare, play(jobs)))
+    suspects = [number for number, one in enumerate(found) if one.wrong]
+    # On a busy machine a background job or a wait may end late: what is wrong is wrong each time.
+    passing = not_steady(suspects, lambda numbers: [compare(a).wrong for a in play([jobs[n] for n in numbers])])
+    wrong = [text for number in suspects if number not in passing for text in found[number].wrong]
+    answers, unknown = sum(one.answers for one in found), sum(one.unknown for one in found)
     with capsys.disabled():
         print(
-            f"\nshell lines: {len(commands)} lines, {tally.answers} answers, {len(tally.wrong)} disagreements, "
-            f"{tally.unknown / tally.answers:.1%} declared unknown (seed {SEED})"
+            f"\nshell lines: {len(jobs)} lines, {answers} answers, {len(wrong)} disagreements, "
+            f"{unknown / answers:.1%} declared unknown, {len(passing)} lines disagreed once and not again (seed {SEED})"
         )
-    assert not tally.wrong, "\n".join(tally.wrong[:40])
-    assert tally.unknown <= MAX_UNKNOWN * tally.answers
+    assert not wrong, "\n".join(wrong[:40])
+    assert unknown <= MAX_UNKNOWN * answers

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudiag.shell.quoting import literal
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
+from gpudiag.shell.tools.listing import Looking
 from gpudiag.shell.world import Caller, Candidate, World
 
 ROOT = Caller("root", 0)
@@ -203,7 +204,7 @@ def test_kill_of_the_shell_reaches_pids_and_groups(in_namespace: Any, need: Any)
     for line in lines:
         answer = in_namespace({"spawn": spawn, "run": [["bash", "-c", " ".join(line)]], "settle": 0.1})
         assert answer["pids"] == first, "PIDs of a fresh namespace repeat"
-        selection = kill.select(tuple(map(literal, line)), None, world_of(answer), ROOT, frozenset())
+        selection = kill.select(tuple(map(literal, line)), None, Looking(world_of(answer), ROOT))
         computed = {one.pid for one in selection.verdicts if one.selected and selection.signal}
         assert computed == set(first) - set(answer["results"][0]["alive"]), line
         assert selection.exit_code in (None, answer["results"][0]["code"]), line

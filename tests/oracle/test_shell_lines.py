@@ -60,6 +60,19 @@ LINES: list[list[str]] = [
     ["bash", "-c", f"stop() {{ pkill -9 -f vllm.entry; }}; stop; {NEXT}"],
     ["bash", "-c", f"eval 'pkill -9 -f vllm.entry'; {NEXT}"],
     ["bash", "-c", f"pkill -9 -x -f vllm.entrypoints; {NEXT}"],
+    # The outer shell makes the list, and is in it; the inner one is not.
+    ["bash", "-c", f"bash <<EOF\nkill -9 $(pgrep -f vllm.entrypoints)\nEOF\n{NEXT}"],
+    ["bash", "-c", f"bash <<EOF\nkill -9 `pgrep -f vllm.entrypoints`\nEOF\n{NEXT}"],
+    ["bash", "-c", f"bash <<'EOF'\nkill -9 $(pgrep -f nosuch.thing)\nEOF\n{NEXT}"],
+    ["bash", "-c", f'bash -c "kill -9 $(pgrep -f vllm.entrypoints); true"; {NEXT}'],
+    ["bash", "-c", f"eval kill -9 $(pgrep -f vllm.entrypoints); {NEXT}"],
+    # Its own kill does not wait for anybody.
+    ["bash", "-c", f"kill -INT $(pgrep -f vllm.entrypoints); {NEXT}"],
+    ["dash", "-c", f"kill -INT $(pgrep -f vllm.entrypoints); {NEXT}"],
+    ["bash", "-c", f"kill -QUIT $(pgrep -f vllm.entrypoints); {NEXT}"],
+    # && and || decide about a whole pipeline.
+    ["bash", "-c", f"true || pgrep -f vllm.entrypoints | while read p; do kill -9 $p; done; {NEXT}"],
+    ["bash", "-c", f"false && echo x | pkill -9 -f vllm.entrypoints; {NEXT}"],
     ["pkill", "-9", "-f", "vllm.entrypoints"],
     ["timeout", "5", "pkill", "-9", "-f", "vllm.entrypoints"],
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpudiag.shell.lines import Step, Word
-from gpudiag.shell.quoting import as_procps
+from gpudiag.shell.quoting import as_procps, comm_as_procps
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.world import Caller, Candidate, World
 
@@ -40,7 +40,7 @@ def cmdline_text(process: Candidate) -> str | None:
         return as_procps(process.cmdline)
     if process.comm is None or (process.cmdline is None and process.state != "Z" and not process.kernel_thread):
         return None
-    return f"[{as_procps(process.comm)}]" + (" <defunct>" if process.state == "Z" else "")
+    return f"[{comm_as_procps(process.comm)}]" + (" <defunct>" if process.state == "Z" else "")
 
 
 def cmdline_is_partial(process: Candidate) -> bool:
@@ -53,7 +53,7 @@ def cmdline_is_partial(process: Candidate) -> bool:
 def comm_text(process: Candidate) -> str | None:
     """What is compared without ``-f``; a title (setproctitle) sets both texts, so it gives the comm too."""
     if process.comm is not None:
-        return as_procps(process.comm)
+        return comm_as_procps(process.comm)
     if is_title(process) and process.cmdline is not None and not process.cmdline_cut:
         return process.cmdline.encode()[:COMM_BYTES].decode("utf-8", "ignore")
     return None

@@ -10,10 +10,13 @@ from gpudiag.shell.lines import HOLE, Substitution, Word
 from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.tools.common import all_of, any_of, permitted, refused, unknown
+from gpudiag.shell.tools.kill_calls import Calls, calls_of
 from gpudiag.shell.tools.kill_dialects import DIALECTS, Request
-from gpudiag.shell.tools.listing import empty, listed, pattern_of
+from gpudiag.shell.tools.listing import Looking, empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
+_WEIGHT = {True: 2, None: 1, False: 0}
+_NEVER = "the list is empty, so it does not run at all"
 _USAGE = "kill: usage: no process is named"
 _XARGS_FAILED = 123
 """Exit code of xargs when a command that it ran failed."""
@@ -22,19 +25,58 @@ _XARGS_FAILED = 123
 def select(
     words: Sequence[Word],
     fed_by: Substitution | None,
-    world: World,
-    caller: Caller,
-    ancestors: frozenset[int],
+    look: Looking,
     dialects: Sequence[str] = ("bash",),
     xargs: Sequence[str] | None = None,
+    *,
+    looped: bool = False,
 ) -> Selection:
     """``words[0]`` is kill; ``fed_by`` is the pipeline before an xargs, ``xargs`` that one's options.
 
     ``dialects`` are the kills that it may be: ``bash``, ``dash`` or ``program``. Where they differ nothing is known.
+    ``looped``: it stands in a loop, which runs it for each word of a list.
     """
-    made = _Lists(words, fed_by, world, caller, ancestors)
-    found = [_select(DIALECTS[name](words[1:]), made, world, caller, xargs) for name in dialects]
+    if xargs is not None and fed_by is None:
+        return unknown(look.world, look.caller, "what xargs reads is not known", understood=False)
+    calls = calls_of(words, fed_by, look, xargs, looped=looped)
+    if not calls.each:
+        return refused(look.world, look.caller, _NEVER, 0, signal=None)
+    found = [_together([_one_call(one, calls, look, name, xargs) for one in calls.each], calls) for name in dialects]
     return found[0] if len(found) == 1 else _merged(found)
+
+
+def _one_call(
+    words: Sequence[Word], calls: Calls, look: Looking, dialect: str, xargs: Sequence[str] | None
+) -> Selection:
+    made = _Lists(words, calls.fed_by, look, calls)
+    if made.looped and made.empty and xargs is None:
+        return refused(look.world, look.caller, _NEVER, 0, signal=None)
+    return _select(DIALECTS[dialect](words[1:]), made, look.world, look.caller, xargs)
+
+
+def _together(found: list[Selection], calls: Calls) -> Selection:
+    """Several calls, one after the other: who is reached by one of them is reached."""
+    first = found[0]
+    if calls.changes_the_code:
+        first = replace(first, exit_code=None)
+    if len(found) == 1:
+        return first
+    verdicts = tuple(
+        replace(max(several, key=lambda one: _WEIGHT[one.selected]), selected=any_of(one.selected for one in several))
+        for several in zip(*(one.verdicts for one in found), strict=True)
+    )
+    complaints = [text for one in found for text in (*((one.error,) if one.error else ()), *one.complaints)]
+    codes = [one.exit_code for one in found]
+    code = codes[-1] if not calls.by_xargs else (None if None in codes else max(code or 0 for code in codes))
+    return replace(
+        first,
+        verdicts=verdicts,
+        error=first.error if all(one.error for one in found) else None,
+        complaints=tuple(dict.fromkeys(complaints)),
+        exit_code=None if calls.changes_the_code else code,
+        own_group=any(one.own_group for one in found),
+        literal_pids=tuple(dict.fromkeys(pid for one in found for pid in one.literal_pids)),
+    )
 
 
 def _merged(found: list[Selection]) -> Selection:
@@ -57,23 +99,22 @@ def _merged(found: list[Selection]) -> Selection:
 class _Lists:
     """PIDs that other commands print for this one."""
 
-    def __init__(
-        self,
-        words: Sequence[Word],
-        fed_by: Substitution | None,
-        world: World,
-        caller: Caller,
-        ancestors: frozenset[int],
-    ) -> None:
+    def __init__(self, words: Sequence[Word], fed_by: Substitution | None, look: Looking, calls: Calls) -> None:
         lists = [one for word in words[1:] for one in word.substitutions]
         if fed_by is not None and fed_by not in lists:
             lists.append(fed_by)
         self.fed = fed_by is not None
-        self.made = [listed(one, world, caller, ancestors) for one in lists]
-        self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in ancestors)
+        self.looped = calls.looped
+        self.calls = calls
+        self.made = [
+            _as_one_word(listed(one, look)) if one.quoted and one is not fed_by else listed(one, look) for one in lists
+        ]
+        self.changes_the_code = any(one.in_lines or one.quoted for one in lists)
+        """What the shell makes of further lines has an exit code of its own."""
+        self.names_the_shell = any(v.selected is not False for one in self.made for v in one if v.pid in look.ancestors)
         """A shell above is listed, or may be; then so may its short-lived copies in the pipeline."""
         self.pattern, self.against = pattern_of(lists[0]) if len(lists) == 1 else (None, None)
-        self.empty = bool(lists) and all(empty(one, world) for one in self.made)
+        self.empty = bool(lists) and all(empty(one, look.world) for one in self.made)
 
 
 def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs: Sequence[str] | None) -> Selection:
@@ -83,18 +124,20 @@ def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs
     if request.doubt is not None:
         return unknown(world, caller, request.doubt, signal=request.signal)
     targets, bad = _readable(request)
+    complaints = tuple(request.complaint % text[:40] for text in bad)
     if not targets and bad:
-        return refused(world, caller, f"{bad[0][:40]}: not a PID", code, signal=request.signal)
+        return refused(world, caller, complaints[0], code, signal=request.signal)
     numbers, unreadable = _numbers(targets, looped=lists.fed and xargs is None)
     if not numbers and not unreadable and (not lists.made or lists.empty):
         return _without_targets(request, lists, world, caller, xargs)
     verdicts = tuple(
-        _combined(process, [one[index] for one in lists.made], numbers, unreadable, caller)
+        _combined(lists.calls, process, [one[index] for one in lists.made], numbers, unreadable, caller)
         for index, process in enumerate(world.processes)
     )
     success = _succeeds(request, numbers, bad, unreadable, lists, verdicts, world)
+    success = None if lists.changes_the_code else success
     exit_code = None if success is None else (0 if success else code)
-    pids = tuple(number for number in numbers if number > 0)
+    pids = tuple(number for number in numbers if number > 0 and str(number) in lists.calls.written)
     return Selection(
         verdicts,
         request.signal,
@@ -102,7 +145,18 @@ def _select(request: Request, lists: _Lists, world: World, caller: Caller, xargs
         literal_pids=pids,
         pattern=lists.pattern,
         against=lists.against,
+        complaints=complaints,
+        own_group=0 in numbers,
     )
+
+
+def _as_one_word(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """In quotes the list is one argument: one PID is a number, two with a line end between them are none."""
+    if sum(one.selected is not False for one in verdicts) < 2:
+        return verdicts
+    answer = False if sum(one.selected is True for one in verdicts) > 1 else None
+    because = "the list stands in quotes: several PIDs are one argument, which is no number"
+    return tuple(one if one.selected is False else replace(one, selected=answer, because=because) for one in verdicts)
 
 
 def _code_of(code: int, xargs: Sequence[str] | None) -> int:
@@ -142,7 +196,7 @@ def _numbers(targets: Sequence[Word], *, looped: bool) -> tuple[tuple[int, ...],
     for word in targets:
         if word.text is not None and not word.text.startswith("%"):
             numbers.append(int(word.text))
-        elif not (looped and word.template == HOLE) and not _is_list(word):
+        elif not (looped and word.template == HOLE and "$" in word.raw) and not _is_list(word):
             unreadable.append(word.raw)
     return tuple(numbers), tuple(unreadable)
 
@@ -194,9 +248,18 @@ def _reached(number: int, allowed: dict[int, bool | None], world: World) -> bool
 
 
 def _combined(
-    process: Candidate, lists: Sequence[Verdict], numbers: tuple[int, ...], unreadable: tuple[str, ...], caller: Caller
+    calls: Calls,
+    process: Candidate,
+    lists: Sequence[Verdict],
+    numbers: tuple[int, ...],
+    unreadable: tuple[str, ...],
+    caller: Caller,
 ) -> Verdict:
     named = _by_number(process, numbers)
+    filled_in = calls.printed_by is not None and str(process.pid) not in calls.written
+    if filled_in and (named.selected is False or process.pid in numbers):
+        there = "its PID is in" if named.selected else "its PID is not in"
+        named = replace(named, because=f"{there} what `{(calls.printed_by or '')[:80]}` prints")
     parts = [named, *lists]
     if unreadable:
         parts.append(Verdict(process.pid, None, None, None, f"what {unreadable[0][:40]} stood for is not known"))

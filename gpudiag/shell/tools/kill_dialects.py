@@ -34,6 +34,8 @@ class Request:
     doubt: str | None = None
     """What it does with these arguments is not known."""
     no_target_code: int = 2
+    complaint: str = "%s: arguments must be process or job IDs"
+    """What it says about a target that is no number."""
 
 
 @dataclass
@@ -101,7 +103,7 @@ def dash(words: Sequence[Word]) -> Request:
                 return Request(None, error=f"Illegal option {scan.head()[:2]}", exit_code=2)
         else:
             return Request(None, error=f"Illegal option {option[:2]}", exit_code=2)
-    return Request(signal, tuple(scan.words), exit_code=2)
+    return Request(signal, tuple(scan.words), exit_code=2, complaint="Illegal number: %s")
 
 
 def program(words: Sequence[Word]) -> Request:
@@ -133,7 +135,8 @@ def program(words: Sequence[Word]) -> Request:
             targets.append(scan.words.pop(0))
         else:
             return Request(None, error=f"invalid argument {option[1:]}")
-    return Request(TERM if signal is None else signal, tuple(targets), no_target_code=1)
+    chosen = TERM if signal is None else signal
+    return Request(chosen, tuple(targets), no_target_code=1, complaint="failed to parse argument: '%s'")
 
 
 _UNREAD = "an option depends on a variable or on another command"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -189,17 +190,15 @@ def _of_user(verdict: Verdict, process: Candidate, user: str | None) -> Verdict:
 
 
 def full_name(process: Candidate) -> tuple[str | None, bool]:
-    """The name that is compared and whether it is complete: argv[0] without its directory if comm is full."""
+    """The name that is compared and whether it is complete: an argument without its directory if comm is full."""
     comm = comm_text(process) if process.comm is None else process.comm
     if comm is None or len(comm.encode()) < COMM_BYTES:
         return comm, comm is not None and not process.comm_cut
     if process.cmdline is None:
         return comm, False
-    # argv[0] ends at the first NUL, which the recorded line shows as a blank; a title may hold blanks itself.
-    start = len(comm) if process.cmdline.startswith(comm) else 0
-    end = process.cmdline.find(" ", start)
-    name = process.cmdline[: end if end >= 0 else None].rsplit("/", 1)[-1]
-    return (name, not process.cmdline_cut) if name.startswith(comm) else (comm, False)
+    # The first argument that begins so; arguments end at NULs, which the recorded line shows as blanks.
+    found = re.search(rf"(?:\A|[ /])({re.escape(comm)}[^ /]*)(?= |\Z)", process.cmdline)
+    return (comm, False) if found is None else (found[1], not process.cmdline_cut)
 
 
 def _unreadable(process: Candidate) -> bool:

@@ -3,33 +3,149 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpudiag.shell.lines import Substitution, Word
 from gpudiag.shell.regex import RegexError, match
 from gpudiag.shell.selection import Verdict
-from gpudiag.shell.tools import fuser, pgrep
+from gpudiag.shell.text.base import Lines
+from gpudiag.shell.text.pipeline import filtered
+from gpudiag.shell.tools import fuser, pgrep, proc_text, smi
 from gpudiag.shell.tools.columns import of_ps, printed, skips_header
-from gpudiag.shell.tools.common import all_of, any_of, cmdline_is_partial, cmdline_text, comm_text, verdicts_for_all
+from gpudiag.shell.tools.common import (
+    all_of,
+    any_of,
+    cmdline_is_partial,
+    cmdline_text,
+    comm_text,
+    permitted,
+    verdicts_for_all,
+)
 from gpudiag.shell.tools.killall import full_name
 from gpudiag.shell.world import Caller, Candidate, World
-from gpudiag.shell.wrappers import options_end, strip
+from gpudiag.shell.wrappers import Stripped, options_end, strip
 
 _KEEPS_ALL = ("sort", "uniq", "cat", "tr", "xargs", "tac", "sed")
 _GREPS = ("grep", "egrep", "fgrep")
 _LSOF_WITH_VALUE = "+cDgikopsuFTdS"
 
 
-def listed(produced: Substitution, world: World, caller: Caller, ancestors: frozenset[int]) -> tuple[Verdict, ...]:
+@dataclass(frozen=True)
+class Looking:
+    """What a command that prints PIDs finds when it looks."""
+
+    world: World
+    caller: Caller
+    ancestors: frozenset[int] = frozenset()
+    """Stand-ins in ``world`` for the processes above the step."""
+    earlier: Mapping[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
+    """Those of them that were there already when the shell so many levels up expanded a list; a level that is missing
+    lies on another host."""
+
+
+def listed(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:
     """For each process: is its PID in what the command prints."""
+    found = _when_made(produced, look)
+    return _of_first_line(produced, found) if produced.in_lines else found
+
+
+def exact_lines(produced: Substitution, look: Looking) -> Lines | None:
+    """The very lines that the command prints, where its source was recorded as text; ``None`` where it was not."""
+    texts = set(texts_of(produced, look) or ())
+    return texts.pop() if len(texts) == 1 else None
+
+
+def texts_of(produced: Substitution, look: Looking) -> tuple[Lines, ...] | None:
+    """Every text that the command may print, as far as its source was recorded; ``None`` where it was not."""
+    stages = [strip(words) for words in produced.pipeline]
+    if not stages or not all(stage.words for stage in stages) or produced.text.strip() in look.world.printed_lists:
+        return None
+    if produced.levels and produced.levels not in look.earlier:
+        return None
+    if any("xargs" in stage.names for stage in stages[:1]) or any(w.usage.other_namespace for w in stages[0].wrappers):
+        return None
+    sources = _sources(produced, stages[0].words, look.world)
+    if sources is None:
+        return None
+    filters = [[word.text for word in _with_xargs(stage)] for stage in stages[0 if produced.stdin else 1 :]]
+    texts = [filtered(lines, filters) for lines in sources]
+    known = tuple(lines for lines in texts if lines is not None)
+    return known if len(known) == len(texts) else None
+
+
+def _sources(produced: Substitution, words: Sequence[Word], world: World) -> tuple[Lines, ...] | None:
+    """What the first command reads or prints."""
+    if produced.stdin is not None:
+        return proc_text.read(produced.stdin, world)
+    if _name(words) == "cat" and len(words) == 2:
+        return proc_text.read(words[1].text or "", world)
+    lines = smi.printed(words, world) if _name(words) == "nvidia-smi" else None
+    return None if lines is None else (lines,)
+
+
+def _with_xargs(stage: Stripped) -> tuple[Word, ...]:
+    """A filter as it was typed: with what stood in front of it, which here can only be xargs."""
+    return stage.wrappers[0].words if stage.wrappers else stage.words
+
+
+def _when_made(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:
+    if produced.levels == 0:
+        return _listed(produced, look)
+    there = look.earlier.get(produced.levels)
+    if there is None:
+        because = "the list is made by the shell above, before this one starts; what it saw there is not known"
+        return verdicts_for_all(look.world, look.caller, because)
+    later = look.ancestors - there
+    kept = tuple(process for process in look.world.processes if process.pid not in later)
+    found = {one.pid: one for one in _listed(produced, replace(look, world=replace(look.world, processes=kept)))}
+    missing = "it started after the list was made"
+    return tuple(
+        found.get(p.pid) or Verdict(p.pid, False, permitted(look.caller, p), None, missing)
+        for p in look.world.processes
+    )
+
+
+def _of_first_line(produced: Substitution, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """What is left where the shell took every further line for a command of its own."""
+    if _in_one_line(produced):
+        return verdicts
+    listed_ones = sorted((one for one in verdicts if one.selected is not False), key=_age)
+    if len(listed_ones) < 2:
+        return verdicts
+    if not listed_ones[0].selected or not _by_pid(produced):
+        return _doubted(verdicts, "only the first line of the list is an argument; which PID that is is not known")
+    because = "only the first line of the list is an argument, the others are commands of their own"
+    first = listed_ones[0].pid
+    return tuple(one if one.pid == first else replace(one, selected=False, because=because) for one in verdicts)
+
+
+def _age(verdict: Verdict) -> tuple[bool, int]:
+    """The order of /proc; a stand-in, below zero, is younger than anything recorded."""
+    return verdict.pid < 0, abs(verdict.pid)
+
+
+def _in_one_line(produced: Substitution) -> bool:
+    stages = [strip(words).words for words in produced.pipeline]
+    names = [_name(words) for words in stages if words]
+    if not names or names[-1] in ("xargs", "paste", "echo"):
+        return bool(names)
+    spaced = any(re.match(r"-d|--delim", word.template) for word in stages[0][1:])
+    return names[0] in ("fuser", "pidof") or (names[0] == "pgrep" and spaced)
+
+
+def _by_pid(produced: Substitution) -> bool:
+    """It prints its PIDs in the order of /proc."""
+    names = [_name(strip(words).words) for words in produced.pipeline if words]
+    return names[:1] in (["pgrep"], ["ps"], ["lsof"]) and set(names[1:]) <= {*_GREPS, "awk", "cut"}
+
+
+def _listed(produced: Substitution, look: Looking) -> tuple[Verdict, ...]:
+    world, caller = look.world, look.caller
     printed = world.printed_lists.get(produced.text.strip())
     if printed is not None:
         because = {True: "its PID was in the file", False: "its PID was not in the file"}
         return tuple(Verdict(p.pid, p.pid in printed, None, None, because[p.pid in printed]) for p in world.processes)
-    if produced.expands_on == "outer":
-        because = "the list is made by the shell above, before this one starts; what it saw there is not known"
-        return verdicts_for_all(world, caller, because)
     stages = [strip(words) for words in produced.pipeline]
     if not stages or not all(stage.words for stage in stages):
         return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")
@@ -41,7 +157,7 @@ def listed(produced: Substitution, world: World, caller: Caller, ancestors: froz
     if program == "ps":
         return _ps(words, filters, world, caller)
     if program == "pgrep":
-        return _filtered(pgrep.select(words, world, caller, ancestors).verdicts, filters)
+        return _filtered(pgrep.select(words, world, caller, look.ancestors).verdicts, filters)
     source = _SOURCES.get(program)
     if source is None:
         return verdicts_for_all(world, caller, f"what `{produced.text}` printed is not known")

@@ -108,7 +108,7 @@ def test_form(expected: str, text: str) -> None:
 def test_a_group_after_a_signal_and_two_dashes_is_no_number_to_dash() -> None:
     assert [
         one.error for one in (step.selection for step in run_argv("dash", "-c", "kill -9 -- -10").steps) if one
-    ] == ["--: not a PID"]
+    ] == ["Illegal number: --"]
     assert hits(run("kill -9 -- -10", how="shell")) == "??-", "which shell reads it is not known"
     assert hits(run_argv("bash", "-c", "kill -9 -- -10")) == "hh-"
 
@@ -166,10 +166,31 @@ def test_what_others_are_told_to_stop_is_named_not_evaluated(text: str, stop: St
         ("until pgrep -f VLLM; do sleep 1; done; echo b", [True, False, True]),
         ("set -e; (false; echo a); echo b", [True, True, None, None]),
         ("pkill -9 -f VLLM && pkill -9 -f VLLM && echo b", [True, True, None]),
+        ("true || echo a | cat; echo b", [True, False, False, True]),
+        ("pkill nosuch && f() { echo a; }; f; echo b", [True, None, True]),
+        ("f() { echo a; } && f", [None]),
     ],
 )
 def test_what_runs(text: str, ran: list[bool | None]) -> None:
     assert [one.ran for one in run(text).steps] == ran
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X=VLLM && pkill -f $X", "-h-"),
+        ("true || X=VLLM; pkill -f $X", "???"),
+        ("true && X=VLLM; pkill -f $X", "???"),
+        ("true && X=VLLM && pkill -f $X", "-h-"),
+        ("(X=VLLM); pkill -f $X", "???"),
+        ("X=python; (X=VLLM); pkill $X", "h--"),
+        ("X=VLLM & pkill -f $X", "???"),
+        ("X=VLLM | true; pkill -f $X", "???"),
+        ("true && { X=VLLM; }; pkill -f $X", "???"),
+    ],
+)
+def test_a_variable_has_the_value_only_where_it_was_surely_set(text: str, expected: str) -> None:
+    assert hits(run(text)) == expected
 
 
 @pytest.mark.parametrize(

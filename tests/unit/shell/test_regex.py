@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
 
-from gpudiag.shell.regex import RegexError, library, match
+from gpudiag.shell.literals import required
+from gpudiag.shell.regex import RegexError, find, library, match
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,79 @@ def test_operators_are_not_judged_for_another_library() -> None:
     assert isinstance(result, RegexError)
     assert (result.kind, "musl 1.2.4" in result.message) == ("unsafe", True)
     assert match("(a|b)+", ["a"], libc="glibc 2.17") == [True]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("(python|VLLM::Worker_TP1).*--port +[0-9]{2,3}", [["python", "VLLM::Worker_TP1"], ["--port "]]),
+        ("abcdef", [["abcdef"]]),
+        ("abcx*def", [["abc"], ["def"]]),
+        ("abc?def", [["def"]]),
+        ("abcd+ef", [["abcd"]]),
+        ("abcd{0,2}efgh", [["abc"], ["efgh"]]),
+        (r"vllm\.entry", [["vllm.entry"]]),
+        ("(abc)?def", [["def"]]),
+        ("(abc)*", []),
+        ("(abc)+x", [["abc"]]),
+        ("abc|", []),
+        ("abc|de", []),
+        ("abc|def", [["abc", "def"]]),
+        ("a[bc]def", [["def"]]),
+        ("[[:alpha:]]abc", []),
+        (r"(abc)\1", []),
+        (r"\<Worker\>", [["Worker"]]),
+        ("^VLLM::.*TP0$", [["VLLM::"], ["TP0"]]),
+        ("x{", []),
+        ("a)bc", []),
+        ("(" * 20 + "abc" + ")" * 20, []),
+        ("üabc", []),
+    ],
+)
+def test_what_must_be_in_a_match(pattern: str, texts: list[list[str]]) -> None:
+    assert required(pattern) == texts
+
+
+def test_required_text_never_costs_a_match() -> None:
+    source = random.Random(3)
+    pieces = [
+        "abc",
+        "def",
+        "x",
+        "(",
+        ")",
+        "|",
+        "*",
+        "+",
+        "?",
+        "{2}",
+        "{0,1}",
+        ".",
+        "[ab]",
+        "^",
+        "$",
+        r"\.",
+        r"\<",
+        "()",
+    ]
+    texts = [
+        "".join(source.choice(("abc", "def", "x", "a", ".", " ")) for _ in range(source.randrange(8)))
+        for _ in range(60)
+    ]
+    for _ in range(300):
+        pattern = "".join(source.choice(pieces) for _ in range(source.randrange(1, 8)))
+        hits = match(pattern, texts)
+        needs = required(pattern)
+        if needs and not isinstance(hits, RegexError):
+            found = find(pattern, texts)  # asks the library about every text
+            assert not isinstance(found, RegexError)
+            assert [bool(one) for one in found] == hits, pattern
+
+
+def test_a_pattern_that_ends_its_worker_costs_the_next_one_nothing() -> None:
+    assert match("(a|b)c", ["ac", "c"]) == [True, False]
+    for _ in range(2):
+        assert isinstance(match(r"(a*)*(a*)*(a*)*\1\2b", ["a" * 3000]), RegexError)
+        assert match("(a|b)+d", ["abd", "d"]) == [True, False]
+    for number in range(450):  # more than one worker takes
+        assert match(f"(a|b){{{number % 50 + 1}}}c", [f"{'a' * (number % 50 + 1)}c"]) == [True]

@@ -210,8 +210,8 @@ def test_the_callers_name_on_another_host_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("dash -c 'kill -9 -- -7; true'", "--: not a PID"),
-        ("dash -c 'kill -KILL -- -7; true'", "--: not a PID"),
+        ("dash -c 'kill -9 -- -7; true'", "Illegal number: --"),
+        ("dash -c 'kill -KILL -- -7; true'", "Illegal number: --"),
         ("dash -c 'kill -s KILL -- -7; true'", None),
         ("dash -c 'kill -9 -7; true'", None),
         ("dash -c 'sudo kill -9 -- -7; true'", None),

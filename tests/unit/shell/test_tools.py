@@ -11,6 +11,7 @@ from gpudiag.shell.selection import Selection
 from gpudiag.shell.signals import fatal, number_of
 from gpudiag.shell.syntax import parse_line
 from gpudiag.shell.tools import fuser, kill, killall, pgrep
+from gpudiag.shell.tools.listing import Looking
 from gpudiag.shell.world import Caller, Candidate, World
 
 ROOT = Caller("root", 0)
@@ -36,7 +37,7 @@ def select(text: str, where: World, caller: Caller = ROOT) -> Selection:
     if program in ("pkill", "pgrep"):
         return pgrep.select(step.words, where, caller, frozenset())
     if program == "kill":
-        return kill.select(step.words, step.fed_by, where, caller, frozenset())
+        return kill.select(step.words, step.fed_by, Looking(where, caller))
     return (killall if program == "killall" else fuser).select(step.words, where, caller)
 
 
