@@ -284,6 +284,41 @@ def run(context: typer.Context) -> None:
     raise typer.Exit(run_main(context.args))
 
 
+@app.command()
+def redact(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INPUT", help="A bundle, a directory of saved tool output, or a text.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the copy goes; it may not exist yet.")
+    ],
+) -> None:
+    """Copy what was recorded, without passwords, keys and tokens. PIDs, users, names and kill patterns stay.
+
+    Exit codes: 0 written, 1 the copy cannot be written, 2 usage, 3 the input cannot be read.
+    """
+    from gpudiag.evidence import Unreadable
+    from gpudiag.redaction import redact as redact_now
+    from gpudiag.report.escape import visible
+
+    _check_directory("-o", output)
+    try:
+        done = redact_now(source, output)
+    except Unreadable as problem:
+        _fail(visible(str(problem)), EXIT_UNREADABLE)
+    except FileExistsError as problem:
+        _fail(f"-o {problem.filename!r}: it exists already.", EXIT_USAGE)
+    except OSError as problem:
+        _fail(f"{str(output)!r} cannot be written: {problem.strerror or problem}.", EXIT_WRITE)
+    for sentence in done.left_out:
+        typer.echo(f"gpudiag: not copied: {visible(sentence)}", err=True)
+    found = f"taken out: {', '.join(done.removed)}" if done.removed else "no secret was found in it"
+    typer.echo(f"gpudiag: wrote {visible(str(output))}; {found}", err=True)
+
+
 @rules_app.command("list")
 def rules_list() -> None:
     """List every rule: id, maturity, title."""

@@ -17,6 +17,7 @@ from gpudiag.parse.hosts import separate_hosts
 from gpudiag.parse.parsed import Parsed
 from gpudiag.plan import make_plan
 from gpudiag.report.contract import Plan, Report
+from gpudiag.report.privacy import without_secrets
 from gpudiag.rules.book import Book
 from gpudiag.rules.engine import RuleResult, evaluate, evaluate_all
 from gpudiag.rules.engines import load_engines
@@ -94,7 +95,7 @@ def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
     gaps = evaluate(evidence_rule, gap_table(incident, _cause_found(verdict, results)))
     verdict = judge(incident, (*results, gaps), facts["holder"])
     plan = make_plan(incident, verdict, facts)
-    report = assemble(incident, inputs, verdict, plan, facts, rules_digest())
+    report = without_secrets(assemble(incident, inputs, verdict, plan, facts, rules_digest()))
     return Explanation(report, incident, verdict, plan, facts)
 
 

@@ -90,3 +90,10 @@ def test_operators_are_not_judged_for_another_library() -> None:
     assert isinstance(result, RegexError)
     assert (result.kind, "musl 1.2.4" in result.message) == ("unsafe", True)
     assert match("(a|b)+", ["a"], libc="glibc 2.17") == [True]
+
+
+def test_a_pattern_of_which_a_part_was_taken_out_is_unknown() -> None:
+    # Read as it stands, it would be a class of letters, which matches nearly every command line.
+    answer = match("vllm --api-key [redacted]", ["vllm --api-key [redacted]", "vllm --api-key d"])
+    assert isinstance(answer, RegexError)
+    assert answer.kind == "unsafe"
