@@ -39,6 +39,7 @@ from gpudiag.model import (
     Unit,
 )
 from gpudiag.parse import leftover, proc_files, tallies
+from gpudiag.parse.budget import Budget
 from gpudiag.parse.formats import rows
 from gpudiag.parse.order import dated, placed
 from gpudiag.parse.parsed import Parsed, Row
@@ -51,17 +52,18 @@ _T = TypeVar("_T")
 def parse(inputs: Sequence[Input]) -> Parsed:
     """All rows of all inputs. Never raises for what an input holds; what cannot be read becomes ``Damage``."""
     found: list[Row] = []
+    budget = Budget()
     for evidence in inputs:
         start = len(found)
         found += evidence.damage
-        found += evidence.actions
+        found += _commands(evidence, budget)
         found += evidence.coverage
         found += evidence.clocks
         found += proc_files.rows(exhibit for exhibit in evidence.exhibits if proc_files.is_proc_file(exhibit))
         for exhibit in evidence.exhibits:
             if proc_files.is_proc_file(exhibit):
                 continue
-            read = [_as_recorded(row, exhibit) for row in rows(exhibit)]
+            read = budget.take([_as_recorded(row, exhibit) for row in rows(exhibit)], exhibit)
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
             found += dated((row for row in read if not isinstance(row, KillAction)), evidence)
             found += tallies.rows(exhibit, found[start:])
@@ -99,6 +101,17 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         inquiries=_of(found, Inquiry),
         recorders=tuple(evidence.recorder for evidence in inputs if evidence.recorder is not None),
     )
+
+
+def _commands(evidence: Input, budget: Budget) -> list[Row]:
+    """The commands that were typed into a session, the newest ones if there are too many."""
+    room = budget.actions
+    budget.actions -= min(room, len(evidence.actions))
+    if len(evidence.actions) <= room:
+        return [*evidence.actions]
+    left = len(evidence.actions) - room
+    damage = Damage(evidence.id, "", None, f"{left} more kill commands before the newest {room}: they were not used")
+    return [damage, *evidence.actions[left:]]
 
 
 def _as_recorded(row: Row, exhibit: Exhibit) -> Row:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Damage
+from gpudiag.model import Coverage, Damage
 from gpudiag.parse import (
     host_facts,
     inquiries,
@@ -58,7 +58,22 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
         return
     if len(exhibit.text) > _TEXT_CAP:
         yield Damage(exhibit.input, exhibit.member, None, f"only the first {_TEXT_CAP >> 20} MiB were parsed")
-        exhibit = replace(exhibit, text=exhibit.text[:_TEXT_CAP])
+        because = f"only its first {_TEXT_CAP >> 20} MiB were parsed"
+        end = exhibit.text.rfind("\n", 0, _TEXT_CAP) + 1 or _TEXT_CAP
+        cut_off = replace(exhibit, text=exhibit.text[:end])
+        yield from (as_truncated(row, because) for row in _of_text(cut_off, roles))
+        return
+    yield from _of_text(exhibit, roles)
+
+
+def as_truncated(row: Row, because: str) -> Row:
+    """A table that was cut covers its class no more, whatever it looks like."""
+    if not isinstance(row, Coverage) or row.outcome != "ok":
+        return row
+    return replace(row, outcome="truncated", because=because, complete=False)
+
+
+def _of_text(exhibit: Exhibit, roles: Sequence[Row]) -> Iterator[Row]:
     reader = _whole(exhibit)
     if reader is not None:
         lines = tuple(exhibit.text.split("\n"))

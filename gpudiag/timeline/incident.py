@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction
@@ -173,6 +174,21 @@ class Incident:
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
         return seen.held() if seen is not None else {}
+
+    @cached_property
+    def booked_lives(self) -> dict[tuple[str, str], list[Life]]:
+        """Who may be alive and is booked on a GPU by the newest look of its host, by host and GPU."""
+        found: dict[tuple[str, str], list[Life]] = {}
+        for life in self.census.lives:
+            gpus = self.booked_now(life)
+            for gpu in gpus if gpus and self.alive(life) is not False else ():
+                found.setdefault((life.host, gpu), []).append(life)
+        return found
+
+    @cached_property
+    def mps_lives(self) -> list[Life]:
+        """Servers of the multi-process service, alive or not."""
+        return [life for life in self.census.lives if _is_mps_server(life)]
 
     def list_seen(self, host: str) -> bool:
         """The newest look has a list of compute processes."""
@@ -531,3 +547,8 @@ def newest_figure(incident: Incident, gpu_id: str) -> Figure | None:
     if last is None:
         return incident.memory.newest(gpu, -1.0, None)
     return incident.memory.newest(gpu, last.slot, last.action.end_ns or last.action.time_ns)
+
+
+def _is_mps_server(life: Life) -> bool:
+    shown = (life.cmdline or life.booked_name or "").split(" ", 1)[0].rsplit("/", 1)[-1]
+    return shown == "nvidia-cuda-mps-server"

@@ -56,10 +56,4 @@ def mps_server(incident: Incident, host: str) -> int | None:
 
 
 def _mps_servers(incident: Incident, host: str) -> list[Life]:
-    own = [life for life in incident.census.lives if life.host == host and _is_mps_server(life)]
-    return [life for life in own if incident.alive(life) is True]
-
-
-def _is_mps_server(life: Life) -> bool:
-    shown = (life.cmdline or life.booked_name or "").split(" ", 1)[0].rsplit("/", 1)[-1]
-    return shown == "nvidia-cuda-mps-server"
+    return [life for life in incident.mps_lives if life.host == host and incident.alive(life) is True]
