@@ -16,7 +16,7 @@ from gpudiag.parse.parsed import Row
 
 ROWS_CAP: Final = 200_000
 """Of all kinds. A host with thirty thousand processes, looked at three times by two tools, has fewer."""
-HOLDERS_CAP: Final = 2_000
+HOLDERS_CAP: Final = 1_000
 """PIDs with a device open or memory on it: each of them is weighed against the others."""
 ACTIONS_CAP: Final = 300
 """Kill commands: each is replayed on the process tables around it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import selectors
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -62,9 +63,10 @@ def measured(
         stderr=subprocess.PIPE,
         preexec_fn=limit,
     )
-    output, said = _both(started)
-    _, status, usage = os.wait4(started.pid, 0)
-    started.returncode = os.waitstatus_to_exitcode(status)
+    with started:
+        output, said = _both(started)
+        _, status, usage = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
     return Run(
         started.returncode,
         output.decode("utf-8", "replace"),
@@ -76,8 +78,6 @@ def measured(
 
 def _both(started: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """Both pipes to their ends. The process is left to ``wait4``, which tells what it took."""
-    import selectors
-
     texts: dict[int, bytearray] = {}
     with selectors.DefaultSelector() as selector:
         for pipe in (started.stdout, started.stderr):

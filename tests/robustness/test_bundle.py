@@ -167,7 +167,8 @@ def test_every_entry_missing_once(tmp_path: Path, tried: Tried) -> None:
 
 def test_other_versions_and_records_that_are_none(tmp_path: Path, tried: Tried) -> None:
     records = [
-        b"{}", b"[]", b"null", b"7", b'"x"', b"{" * 5000, b"\xff\xfe", b"", b'{"version": 1}', b'{"version": "1.0", "pids": "x"}',
+        b"{}", b"[]", b"null", b"7", b'"x"', b"{" * 5000, b"\xff\xfe", b"", b'{"version": 1}',
+        b'{"version": "1.0", "pids": "x"}',
         b'{"version": "1.0", "pids": [' + b"9" * 5000 + b"]}", b'{"version": "1.0", "host": {"a": 1}, "clocks": []}',
         b'{"version": "1.999999", "host": "\\u001b[31m\\u202e", "looks": ["../..", "\\u0000", 7]}',
         b'{"version": "1.0", "boot_id": "$(reboot)", "pid_namespace": "x", "uid": 1e400}',
@@ -270,7 +271,8 @@ def test_extended_headers_that_lie(tmp_path: Path, tried: Tried) -> None:
     huge = str(10**18)
     headers = [
         {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": huge, "GNU.sparse.name": "../x"},
-        {"size": huge}, {"size": "-1"}, {"size": "1e9"}, {"path": "../../x"}, {"path": "\x1b[31m"}, {"path": "x" * 60000},
+        {"size": huge}, {"size": "-1"}, {"size": "1e9"}, {"path": "../../x"}, {"path": "\x1b[31m"},
+        {"path": "x" * 60000},
         {"linkpath": "/etc/passwd"}, {"SCHILY.xattr.x": "y" * 60000}, {"path": ""},
     ]  # fmt: skip
     for extra in headers:
@@ -317,7 +319,7 @@ def test_wrong_encodings(tmp_path: Path, tried: Tried) -> None:
     from gpudiag.cli import app
 
     for text in TEXTS.values():
-        for member in ("after/query-apps.csv", "after/nvml.json", "after/x.txt"):
+        for member in ("after/query-apps.csv", "after/nvml.json"):
             (tmp_path / "x.tgz").write_bytes(
                 zipped(entry(member, text), entry("after/query-gpu.csv", b"index, memory.used [MiB]\n0, 9 MiB\n"))
             )
@@ -326,7 +328,7 @@ def test_wrong_encodings(tmp_path: Path, tried: Tried) -> None:
             assert "\x1b" not in ran.output
     tried(
         "Wrong encodings, NULs, escapes, noise, nested JSON in place of text",
-        3 * len(TEXTS),
+        2 * len(TEXTS),
         "read as far as they are text, else listed",
     )
 
@@ -361,12 +363,12 @@ def _members_that_hang() -> bytes:
 
 
 def _rows() -> bytes:
-    rows = b"".join(b"%7d       1 root     x%d\n" % (number, number) for number in range(1, 12_000))
+    rows = b"".join(b"%7d       1 root     x%d\n" % (number, number) for number in range(1, 6_000))
     return gzip.compress(KNOWN) + gzip.compress(entry("after/ps.txt", PS + rows))
 
 
 def _holders() -> bytes:
-    rows = b"".join(b"%d, python, 100 MiB\n" % number for number in range(1, 3000))
+    rows = b"".join(b"%d, python, 100 MiB\n" % number for number in range(1, 1500))
     return zipped(entry("after/query-apps.csv", b"pid, process_name, used_gpu_memory [MiB]\n" + rows))
 
 
@@ -382,8 +384,8 @@ HEAVY: dict[str, Callable[[], bytes]] = {
     "A gzip bomb of one member": _flat_bomb,
     "A line of 100 MB": _line,
     "200,000 false beginnings of a gzip member": _members_that_hang,
-    "A process table of 12,000 rows": _rows,
-    "3,000 processes that use a GPU": _holders,
+    "A process table of 6,000 rows": _rows,
+    "1,500 processes that use a GPU": _holders,
     "2,500 files": _files,
 }
 
