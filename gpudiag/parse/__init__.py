@@ -60,9 +60,11 @@ def parse(inputs: Sequence[Input]) -> Parsed:
         found += evidence.coverage
         found += evidence.clocks
         found += proc_files.rows(exhibit for exhibit in evidence.exhibits if proc_files.is_proc_file(exhibit))
-        for exhibit in evidence.exhibits:
-            if proc_files.is_proc_file(exhibit):
+        for whole in evidence.exhibits:
+            if proc_files.is_proc_file(whole):
                 continue
+            exhibit, cut_off = budget.readable(whole)
+            found += [cut_off] if cut_off is not None else []
             read = budget.take([_as_recorded(row, exhibit) for row in rows(exhibit)], exhibit)
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
             found += dated((row for row in read if not isinstance(row, KillAction)), evidence)

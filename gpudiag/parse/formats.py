@@ -49,7 +49,7 @@ _TRACE_HEAD = re.compile(r"# tracer: \w+")
 
 def rows(exhibit: Exhibit) -> Iterator[Row]:
     """Everything that one exhibit tells."""
-    if exhibit.path is not None or exhibit.member.endswith(".log"):
+    if is_searched(exhibit):
         yield from log_scan.rows(exhibit)
         return
     roles = list(server_log.roles(exhibit))
@@ -64,6 +64,11 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
         yield from (as_truncated(row, because) for row in _of_text(cut_off, roles))
         return
     yield from _of_text(exhibit, roles)
+
+
+def is_searched(exhibit: Exhibit) -> bool:
+    """It is a log, of any length, in which lines are looked for."""
+    return exhibit.path is not None or exhibit.member.endswith(".log")
 
 
 def as_truncated(row: Row, because: str) -> Row:
