@@ -23,7 +23,7 @@ import typer
 from gpudiag import __version__
 
 if TYPE_CHECKING:
-    from gpudiag.explain import StatedKill
+    from gpudiag.explain import Pack, StatedKill
     from gpudiag.report.contract import Report
     from gpudiag.report.simulation import Simulation
     from gpudiag.simulate import Question
@@ -85,6 +85,11 @@ class Way(StrEnum):
 
     ssh = "ssh"
 
+
+PackOption = Annotated[
+    Path | None,
+    typer.Option("--rules", metavar="DIR", help="Further rules: a directory of TOML files, ids GPD700 to GPD899."),
+]
 
 app = typer.Typer(
     name="gpudiag",
@@ -154,6 +159,7 @@ def explain(
         Path | None,
         typer.Option("--script", metavar="FILE", help="Write the plan as a shell script that checks every PID again."),
     ] = None,
+    rules: PackOption = None,
 ) -> None:
     """Say why the memory is held, by whom, and what to kill.
 
@@ -165,8 +171,9 @@ def explain(
     if script is not None:
         _check_directory("--script", script)
     times = _times(kill or [], at or [])
+    pack = _pack(rules)
     with _progress(inputs):
-        report = _explain(inputs, kill or [], times)
+        report = _explain(inputs, kill or [], times, pack)
     if output_format is not None or not targets:
         _print(_render(report, output_format or Format.terminal))
     for target in targets:
@@ -295,23 +302,60 @@ def watch(context: typer.Context) -> None:
     raise typer.Exit(watch_main(context.args))
 
 
+@app.command()
+def redact(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INPUT", help="A bundle, a directory of saved tool output, or a text.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the copy goes; it may not exist yet.")
+    ],
+) -> None:
+    """Copy what was recorded, without passwords, keys and tokens. PIDs, users, names and kill patterns stay.
+
+    Exit codes: 0 written, 1 the copy cannot be written, 2 usage, 3 the input cannot be read.
+    """
+    from gpudiag.evidence import Unreadable
+    from gpudiag.redaction import redact as redact_now
+    from gpudiag.report.escape import visible
+
+    _check_directory("-o", output)
+    try:
+        done = redact_now(source, output)
+    except Unreadable as problem:
+        _fail(visible(str(problem)), EXIT_UNREADABLE)
+    except FileExistsError as problem:
+        _fail(f"-o {problem.filename!r}: it exists already.", EXIT_USAGE)
+    except OSError as problem:
+        _fail(f"{str(output)!r} cannot be written: {problem.strerror or problem}.", EXIT_WRITE)
+    for sentence in done.left_out:
+        typer.echo(f"gpudiag: not copied: {visible(sentence)}", err=True)
+    found = f"taken out: {', '.join(done.removed)}" if done.removed else "no secret was found in it"
+    typer.echo(f"gpudiag: wrote {visible(str(output))}; {found}", err=True)
+
+
 @rules_app.command("list")
-def rules_list() -> None:
+def rules_list(rules: PackOption = None) -> None:
     """List every rule: id, maturity, title."""
     from gpudiag.rules.loader import load_rules
 
-    _print("".join(f"{rule.id}  {rule.maturity:<8}  {rule.title}\n" for rule in load_rules()))
+    every = (*load_rules(), *_pack(rules).rules)
+    _print("".join(f"{rule.id}  {rule.maturity:<8}  {rule.title}\n" for rule in every))
 
 
 @rules_app.command("show")
 def rules_show(
     rule_id: Annotated[str, typer.Argument(metavar="RULE", help="Its id, for example GPD101.", show_default=False)],
+    rules: PackOption = None,
 ) -> None:
     """Print what a rule means, how it is told apart, and what to do."""
     from gpudiag.rules import page
     from gpudiag.rules.loader import load_rules
 
-    for rule in load_rules():
+    for rule in (*load_rules(), *_pack(rules).rules):
         if rule.id == rule_id.upper():
             _print(page.render(rule))
             return
@@ -327,6 +371,7 @@ def rules_test(
     fixtures: Annotated[Path, typer.Option(metavar="DIR", help="Where the inputs of cases lie, in a checkout.")] = Path(
         "tests/fixtures"
     ),
+    rules: PackOption = None,
 ) -> None:
     """Check the rule files and run their cases. Exit code 1 if one fails."""
     from gpudiag.rules.engine_lint import lint_engines
@@ -337,7 +382,8 @@ def rules_test(
     problems = (*lint_directory(), *lint_engines())
     _print("".join(f"{problem}\n" for problem in problems))
     wanted = {rule_id.upper() for rule_id in rule_ids or []}
-    chosen = [rule for rule in load_rules() if not wanted or rule.id in wanted]
+    every = _pack(rules).rules if rules is not None else load_rules()
+    chosen = [rule for rule in every if not wanted or rule.id in wanted]
     if missing := wanted - {rule.id for rule in chosen}:
         _fail(f"there is no rule {', '.join(sorted(missing))!r}; `gpudiag rules list` names them all.", EXIT_USAGE)
     failed = len(problems)
@@ -418,13 +464,27 @@ def _stated(kills: list[str], times: list[str | None]) -> list[StatedKill]:
     return [StatedKill(command, time) for command, time in zip(kills, times, strict=True)]
 
 
-def _explain(inputs: list[Path], kills: list[str], times: list[str | None]) -> Report:
+def _pack(directory: Path | None) -> Pack:
+    from gpudiag.explain import Pack
+    from gpudiag.report.escape import visible
+    from gpudiag.rules.files import RulesError
+    from gpudiag.rules.loader import load_pack
+
+    if directory is None:
+        return Pack()
+    try:
+        return Pack(load_pack(directory), directory)
+    except RulesError as problem:
+        _fail(visible(f"--rules {problem}"), EXIT_USAGE)
+
+
+def _explain(inputs: list[Path], kills: list[str], times: list[str | None], pack: Pack) -> Report:
     from gpudiag.evidence import Unreadable
     from gpudiag.explain import explain as explain_inputs
     from gpudiag.report.escape import visible
 
     try:
-        return explain_inputs(inputs, _stated(kills, times))
+        return explain_inputs(inputs, _stated(kills, times), pack)
     except Unreadable as problem:
         _fail(visible(str(problem)), EXIT_UNREADABLE)
     except OSError as problem:

@@ -17,10 +17,12 @@ from gpudiag.parse.hosts import separate_hosts
 from gpudiag.parse.parsed import Parsed
 from gpudiag.plan import make_plan
 from gpudiag.report.contract import Plan, Report
+from gpudiag.report.privacy import without_secrets
 from gpudiag.rules.book import Book
 from gpudiag.rules.engine import RuleResult, evaluate, evaluate_all
 from gpudiag.rules.engines import load_engines
 from gpudiag.rules.loader import load_rules, rules_digest
+from gpudiag.rules.schema import Rule
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.facts.tables import build_tables, gap_table
 from gpudiag.timeline.incident import Incident, build_incident
@@ -42,6 +44,15 @@ class StatedKill:
 
 
 @dataclass(frozen=True)
+class Pack:
+    """Rules from outside that are asked besides the shipped ones."""
+
+    rules: tuple[Rule, ...] = ()
+    directory: Path | None = None
+    """Where they lie, for the digest of the report."""
+
+
+@dataclass(frozen=True)
 class Explanation:
     """A report and what it was made from."""
 
@@ -52,15 +63,15 @@ class Explanation:
     facts: dict[str, list[Row]]
 
 
-def explain(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Report:
+def explain(paths: Sequence[Path], stated: Sequence[StatedKill] = (), pack: Pack | None = None) -> Report:
     """The report on one incident; raises ``Unreadable`` with one sentence if an input cannot be used."""
-    return explain_fully(paths, stated).report
+    return explain_fully(paths, stated, pack).report
 
 
-def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = ()) -> Explanation:
+def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = (), pack: Pack | None = None) -> Explanation:
     """As ``explain``, with the stages' own results."""
     inputs, parsed = read_evidence(paths)
-    return explain_parsed(inputs, with_stated(parsed, stated))
+    return explain_parsed(inputs, with_stated(parsed, stated), pack)
 
 
 def read_evidence(paths: Sequence[Path]) -> tuple[list[Input], Parsed]:
@@ -82,19 +93,20 @@ def _holds_evidence(parsed: Parsed) -> bool:
     return rows or any(item.outcome in ("ok", "denied", "timed_out") for item in parsed.coverage)
 
 
-def explain_parsed(inputs: Sequence[Input], parsed: Parsed) -> Explanation:
+def explain_parsed(inputs: Sequence[Input], parsed: Parsed, pack: Pack | None = None) -> Explanation:
     """Judge rows that are already parsed."""
     incident = build_incident(parsed, Book(load_engines()))
     tables = build_tables(incident)
     facts: dict[str, list[Row]] = {name: [*table.to_dicts()] for name, table in tables.items()}
-    rules = load_rules()
+    pack = pack or Pack()
+    rules = (*load_rules(), *pack.rules)
     results = evaluate_all([rule for rule in rules if rule.id != EVIDENCE_RULE], tables)
     verdict = judge(incident, results, facts["holder"])
     evidence_rule = next(rule for rule in rules if rule.id == EVIDENCE_RULE)
     gaps = evaluate(evidence_rule, gap_table(incident, _cause_found(verdict, results)))
     verdict = judge(incident, (*results, gaps), facts["holder"])
     plan = make_plan(incident, verdict, facts)
-    report = assemble(incident, inputs, verdict, plan, facts, rules_digest())
+    report = without_secrets(assemble(incident, inputs, verdict, plan, facts, rules_digest(pack=pack.directory)))
     return Explanation(report, incident, verdict, plan, facts)
 
 

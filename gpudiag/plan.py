@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 from gpudiag.next_time import find_next_time
 from gpudiag.own_stop import kept_pids, own_stops, why_kept
+from gpudiag.redact.hint import REDACTED
+from gpudiag.redact.redactor import Redactor
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
 from gpudiag.timeline.daemons import daemon_name, is_daemon, is_desktop, is_of_the_machine
@@ -277,10 +279,8 @@ def identity_check(life: Life) -> str:
     # A title fills the rest of its old command line with NULs, so blanks at the end say nothing.
     line = f"\"$(tr '\\0\\n' '  ' </proc/{pid}/cmdline | sed 's/ *$//')\""
     recorded, cut = life.recorded_cmdline
-    if recorded and not cut:
-        return f"[ {line} = {shlex.quote(recorded.rstrip())} ]"
     if recorded:
-        return f"case {line} in {shlex.quote(recorded)}*) :;; *) false;; esac"
+        return _same_command_line(line, recorded if cut else recorded.rstrip(), cut=cut)
     name = life.booked_name or life.program
     if not name:
         return "false"
@@ -289,6 +289,15 @@ def identity_check(life: Life) -> str:
     if name.startswith("..."):  # nvidia-smi's table keeps the end of a long path
         return f"case {line} in *{shlex.quote(name[3:])}|*{shlex.quote(name[3:] + ' ')}*) :;; *) false;; esac"
     return f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
+
+
+def _same_command_line(line: str, recorded: str, *, cut: bool) -> str:
+    """Compares with what was recorded, except where a secret stood: it goes into no command that is pasted around."""
+    pieces = Redactor().row(recorded).split(REDACTED)
+    if len(pieces) == 1 and not cut:
+        return f"[ {line} = {shlex.quote(recorded)} ]"
+    pattern = "*".join(shlex.quote(piece) if piece else "" for piece in pieces)
+    return f"case {line} in {pattern}{'*' if cut else ''}) :;; *) false;; esac"
 
 
 def _last_seen_dead(life: Life) -> bool:

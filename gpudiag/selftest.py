@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudiag.evidence import Unreadable
-from gpudiag.explain import explain_fully
+from gpudiag.explain import Pack, explain_fully
 from gpudiag.rules.cases import lay_out
+from gpudiag.rules.loader import PACK_RANGE
 from gpudiag.rules.schema import Case, Rule
 
 
@@ -32,7 +33,8 @@ def run_case(rule: Rule, case: Case, fixtures: Path) -> CaseResult:
     """Explain the case's evidence and see what the rule answered."""
     with tempfile.TemporaryDirectory(prefix="gpudiag-case-") as scratch:
         try:
-            results = explain_fully([lay_out(case, fixtures, Path(scratch))]).verdict.results
+            pack = (rule,) if rule.id[3] in PACK_RANGE else ()
+            results = explain_fully([lay_out(case, fixtures, Path(scratch))], pack=Pack(pack)).verdict.results
         except (Unreadable, OSError, ValueError) as problem:
             return CaseResult(rule, case, f"no answer: {problem}")
     return CaseResult(rule, case, next(result.answer for result in results if result.rule.id == rule.id))

@@ -23,13 +23,15 @@ from gpudiag.bundle.format import (
     is_record,
     read_checksums,
 )
-from gpudiag.bundle.gzipped import Gzipped, Stretch
+from gpudiag.bundle.gzipped import MAGIC, Gzipped, Stretch
 from gpudiag.bundle.tarred import HEADERS_CAP, Entry, Tarred, header_size
 
 FILE_CAP = 512 * 1024 * 1024
 """Bytes of a file that are looked at."""
 RECORD_CAP = 1024 * 1024
 """Bytes of one of the format's own records; the list of checksums of a full bundle has 500 KB."""
+_NAMES = (".tgz", ".tar.gz", ".tgz.partial")
+_NEAR = 65536
 FLAWS_CAP = 200
 """Flaws that are listed one by one."""
 
@@ -88,9 +90,13 @@ def read_contents(path: Path) -> Contents:
 
 
 def is_archive(path: Path) -> bool:
-    """The file begins like a gzip file; what is in it shows only when it is read."""
+    """The file begins like a gzip file; what is in it shows only when it is read.
+
+    One that is called a bundle is one, too, if a gzip member begins somewhere near: only its beginning is damaged.
+    """
     with path.open("rb") as stream:
-        return stream.read(2) == b"\x1f\x8b"
+        head = stream.read(_NEAR)
+    return head[:2] == MAGIC[:2] or (path.name.endswith(_NAMES) and MAGIC in head)
 
 
 def _is_header(data: bytes) -> bool:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Protocol, cast
+from typing import Protocol
 
-from gpudiag.redact.hint import may_hold_secret
 from gpudiag.redact.redactor import Redactor
-
-_RECORD = re.compile(r"(?P<front>,?(?:\"\w{1,20}\": )?)(?P<value>\{.*\}\Z)", re.DOTALL)
-"""A row of a JSON source: an element of a list, or a member of an object."""
+from gpudiag.redact.rows import Rows
 
 
 class Secrets(Protocol):
@@ -26,36 +21,15 @@ class Secrets(Protocol):
 
 
 class RowSecrets:
-    """The usual one. In JSON the texts are looked at as they were, not as JSON writes them: a NUL ends an argument."""
+    """The usual one."""
 
     def __init__(self) -> None:
         self._redactor = Redactor()
+        self._rows = Rows(self._redactor)
 
     def row(self, text: str) -> str:
-        # A hint is plain ASCII, which JSON leaves as it is.
-        if not may_hold_secret(text):
-            return text
-        match = _RECORD.match(text)
-        if match is None:
-            return self._redactor.row(text)
-        try:
-            value: object = json.loads(match["value"])
-        except ValueError:
-            return self._redactor.row(text)
-        return match["front"] + json.dumps(self._value(value))
+        return self._rows.row(text)
 
     def removed(self) -> str | None:
         found = self._redactor.summary()
         return "taken out: " + ", ".join(found) if found else None
-
-    def _value(self, value: object) -> object:
-        if isinstance(value, str):
-            return self._redactor.cmdline(value)
-        if isinstance(value, list):
-            words = cast("list[object]", value)
-            if words and all(isinstance(word, str) for word in words):
-                return self._redactor.argv(cast("list[str]", words))
-            return [self._value(item) for item in words]
-        if isinstance(value, dict):
-            return {key: self._value(item) for key, item in cast("dict[str, object]", value).items()}
-        return value

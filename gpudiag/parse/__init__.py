@@ -42,6 +42,7 @@ from gpudiag.model import (
     Unit,
 )
 from gpudiag.parse import leftover, proc_files, ring, tallies
+from gpudiag.parse.budget import Budget
 from gpudiag.parse.formats import rows
 from gpudiag.parse.order import dated, finished, placed
 from gpudiag.parse.parsed import Parsed, Row
@@ -56,17 +57,20 @@ def parse(inputs: Sequence[Input]) -> Parsed:
     found: list[Row] = []
     looks: list[LookName] = []
     recorders: list[Recorder] = []
+    budget = Budget()
     for evidence in inputs:
         start = len(found)
         found += evidence.damage
-        found += evidence.actions
+        found += _commands(evidence, budget)
         found += evidence.coverage
         found += evidence.clocks
         found += proc_files.rows(exhibit for exhibit in evidence.exhibits if proc_files.is_proc_file(exhibit))
-        for exhibit in evidence.exhibits:
-            if proc_files.is_proc_file(exhibit) or ring.is_ring(exhibit):
+        for whole in evidence.exhibits:
+            if proc_files.is_proc_file(whole) or ring.is_ring(whole):
                 continue
-            read = [_as_recorded(row, exhibit) for row in rows(exhibit)]
+            exhibit, cut_off = budget.readable(whole)
+            found += [cut_off] if cut_off is not None else []
+            read = budget.take([_as_recorded(row, exhibit) for row in rows(exhibit)], exhibit)
             found += placed((row for row in read if isinstance(row, KillAction)), evidence)
             found += dated((row for row in read if not isinstance(row, KillAction)), evidence)
             found += tallies.rows(exhibit, found[start:])
@@ -119,6 +123,17 @@ def _recalled(evidence: Input, found: Sequence[Row]) -> ring.Recalled:
     if exhibit is None:
         return ring.NOTHING
     return ring.recall(exhibit, evidence.recorder, _of(found, KillAction))
+
+
+def _commands(evidence: Input, budget: Budget) -> list[Row]:
+    """The commands that were typed into a session, the newest ones if there are too many."""
+    room = budget.actions
+    budget.actions -= min(room, len(evidence.actions))
+    if len(evidence.actions) <= room:
+        return [*evidence.actions]
+    left = len(evidence.actions) - room
+    damage = Damage(evidence.id, "", None, f"{left} more kill commands before the newest {room}: they were not used")
+    return [damage, *evidence.actions[left:]]
 
 
 def _as_recorded(row: Row, exhibit: Exhibit) -> Row:

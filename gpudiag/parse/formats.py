@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudiag.evidence.exhibit import Exhibit
-from gpudiag.model import Damage
+from gpudiag.model import Coverage, Damage
 from gpudiag.parse import (
     host_facts,
     inquiries,
@@ -51,7 +51,7 @@ _TRACE_HEAD = re.compile(r"# tracer: \w+")
 
 def rows(exhibit: Exhibit) -> Iterator[Row]:
     """Everything that one exhibit tells."""
-    if exhibit.path is not None or exhibit.member.endswith(".log"):
+    if is_searched(exhibit):
         yield from log_scan.rows(exhibit)
         return
     roles = list(server_log.roles(exhibit))
@@ -60,7 +60,27 @@ def rows(exhibit: Exhibit) -> Iterator[Row]:
         return
     if len(exhibit.text) > _TEXT_CAP:
         yield Damage(exhibit.input, exhibit.member, None, f"only the first {_TEXT_CAP >> 20} MiB were parsed")
-        exhibit = replace(exhibit, text=exhibit.text[:_TEXT_CAP])
+        because = f"only its first {_TEXT_CAP >> 20} MiB were parsed"
+        end = exhibit.text.rfind("\n", 0, _TEXT_CAP) + 1 or _TEXT_CAP
+        cut_off = replace(exhibit, text=exhibit.text[:end])
+        yield from (as_truncated(row, because) for row in _of_text(cut_off, roles))
+        return
+    yield from _of_text(exhibit, roles)
+
+
+def is_searched(exhibit: Exhibit) -> bool:
+    """It is a log, of any length, in which lines are looked for."""
+    return exhibit.path is not None or exhibit.member.endswith(".log")
+
+
+def as_truncated(row: Row, because: str) -> Row:
+    """A table that was cut covers its class no more, whatever it looks like."""
+    if not isinstance(row, Coverage) or row.outcome != "ok":
+        return row
+    return replace(row, outcome="truncated", because=because, complete=False)
+
+
+def _of_text(exhibit: Exhibit, roles: Sequence[Row]) -> Iterator[Row]:
     reader = _whole(exhibit)
     if reader is not None:
         lines = tuple(exhibit.text.split("\n"))

@@ -18,6 +18,8 @@ _ALONE = frozenset(
     }
 )  # fmt: skip
 """Words that announce a secret wherever they stand in a name."""
+_ENDINGS = ("password", "passwd", "passphrase")
+"""What a word ends with that has something written before it: ``PGPASSWORD``."""
 _LAST = frozenset({"token", "pass", "auth", "bearer"})
 """Words that do so as the last one. ``sig`` is none of them: the kernel's trace says ``sig=9``."""
 _BEFORE_KEY = frozenset(
@@ -47,6 +49,8 @@ def is_secret(name: str) -> bool:
     before = parts[-2] if len(parts) > 1 else ""
     if last == "pwd" and len(parts) == 1:
         return not name.isupper()  # PWD is the working directory
+    if last.endswith(_ENDINGS) or name == "SSHPASS":
+        return True
     if last == "key":
         return before in _BEFORE_KEY or (name.isupper() and len(parts) > 1) or bool(_ALONE.intersection(parts))
     if last == "token":

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-REDACTED = "[redacted]"
+from gpudiag.redact.hint import REDACTED
+
 _BREAK = r"(?:[\s\x00]|\\u0000)"
 """What parts two words: a NUL too, plain or as JSON writes it."""
 # A quote ends a bare value unless a value obviously goes on behind it.
@@ -91,6 +92,40 @@ QUERY = Pattern(
     needs=("key=", "code=", "sig=", "signature=", "x-amz-security-token="),
     flags=re.IGNORECASE,
 )
+WEBHOOK = Pattern(
+    r"(?P<front>hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/\d{1,25}/)"
+    r"(?P<value>[\w/-]{20,200})",
+    needs=("hooks",),
+)
+"""An address that is itself the secret."""
+COOKIE = Pattern(
+    r"(?P<front>\b(?:set-)?cookie\s?:\s{0,3})(?P<value>[^\s\x00'\"\\][^\n\x00'\"\\]{0,8192})",
+    needs=("cookie",),
+    flags=re.IGNORECASE,
+)
+NETRC = Pattern(rf"(?P<front>\blogin\s{{1,8}}\S{{1,200}}\s{{1,8}}password\s{{1,8}}){VALUE}", needs=("login",))
+"""``machine HOST login USER password VALUE``."""
+_READS_PASSWORD = r"[ \t]{1,8}-[A-Za-z]{0,8}S(?![\w-])"
+_TO_SUDO = rf"[ \t]{{0,8}}\|[ \t]{{0,8}}sudo(?:[ \t]{{1,8}}[^\s|;&]{{1,60}}){{0,6}}?{_READS_PASSWORD}"
+PIPED = Pattern(
+    rf"(?P<front>\b(?:echo|printf)[ \t]{{1,8}}(?:-[neE]{{1,3}}[ \t]{{1,8}}|['\"]?%s(?:\\{{1,2}}n)?['\"]?[ \t]{{1,8}})?)"
+    rf"{VALUE}(?={_TO_SUDO})",
+    needs=("sudo",),
+)
+"""``echo VALUE | sudo -S …``."""
+_WORDS_OF_SUDO = rf"(?:[ \t]{{1,8}}[^\s|;&<]{{1,60}}){{0,6}}?{_READS_PASSWORD}[^\n|;&<]{{0,400}}"
+HERE_STRING = Pattern(rf"(?P<front>\bsudo{_WORDS_OF_SUDO}<<<[ \t]{{0,8}}){VALUE}", needs=("sudo",))
+"""``sudo -S … <<< VALUE``."""
+PRIVATE_KEY = Pattern(
+    r"(?P<front>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:\\n)?)(?P<value>(?:[^-\"']|-(?!-)){1,20000})",
+    needs=("private key-----",),
+)
+"""In one text; one that goes over several lines is followed by ``rows``."""
+VARIABLE_PAIR = Pattern(
+    r"(?P<front>\\?\"name\\?\"\s?:\s?\\?\"(?P<name>[A-Za-z_][\w.-]{1,80})\\?\",\s?\\?\"value\\?\"(?P<sign>\s?:\s?))",
+    needs=NAMES,
+)
+"""``{"name": "HF_TOKEN", "value": "VALUE"}`` as Kubernetes writes a variable, up to the value."""
 SHAPES = Pattern(
     r"(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,200}|hf_oauth_[\w.-]{16,400}"
@@ -99,11 +134,14 @@ SHAPES = Pattern(
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"
     r"|eyJ[\w-]{8,8192}(?:\.[\w-]{0,8192}){1,4}"
     r"|xox[a-z]-[\w-]{10,300}|xapp-[\w-]{10,300}"
+    r"|ya29\.[\w-]{20,400}|GOCSPX-[\w-]{16,60}|pypi-[\w-]{30,400}|[spr]k_(?:live|test)_[A-Za-z0-9]{16,200}"
+    r"|SG\.[\w-]{16,64}\.[\w-]{16,64}|hv[sbr]\.[\w-]{20,300}|do[opr]_v1_[A-Za-z0-9]{32,100}|(?:bot)?\d{8,10}:AA[\w-]{32,40}"
     r"|AIza[\w-]{35}|nvapi-[\w-]{20,200}|npm_[A-Za-z0-9]{30,60}|dckr_pat_[\w-]{20,60}|r8_[A-Za-z0-9]{30,60}"
     r")",
     needs=(
         "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "eyj", "xox",
-        "xapp-", "aiza", "nvapi-", "npm_", "dckr_pat_", "r8_",
+        "xapp-", "aiza", "nvapi-", "npm_", "dckr_pat_", "r8_", "ya29.", "gocspx-", "pypi-", "k_live_", "k_test_", "sg.",
+        "hvs.", "hvb.", "hvr.", "_v1_", ":aa",
     ),
 )  # fmt: skip
 _ATTACHED, _EITHER = rf"-p(?={_BARE})", rf"(?:{_BREAK}{{1,8}}|=)?"
@@ -113,9 +151,12 @@ _PROGRAMS = (
     (r"(?:docker|podman|nerdctl)(?:\s|\x00|\\u0000){1,8}login", "-p" + _EITHER, ("login",)),
     (r"mongo(?:sh|dump|restore|export|import)?", "-p" + _EITHER, ("mongo",)),
     (r"redis-cli", "-a" + _EITHER, ("redis-cli",)),
-    (r"curl", "(?:-[uU]|--user|--proxy-user)" + _EITHER, ("curl",)),
+    (r"curl", "(?:-[uUb]|--user|--proxy-user|--cookie)" + _EITHER, ("curl",)),
     (r"ldap(?:search|modify|add|whoami)", "-w" + _EITHER, ("ldap",)),
     (r"sqlcmd|bcp", "-P" + _EITHER, ("sqlcmd", "bcp")),
+    (r"(?:un)?zip", "-P" + _EITHER, ("zip",)),
+    (r"openssl", "-k" + _EITHER, ("openssl",)),
+    (r"wandb", rf"login(?:{_BREAK}{{1,8}}--[\w-]{{1,40}}){{0,4}}" + _EITHER, ("wandb",)),
     (r"smbclient", "-U" + _EITHER, ("smbclient",)),
 )
 PROGRAMS = tuple(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpudiag.redact.hint import may_hold_secret
+from gpudiag.redact.hint import REDACTED, may_hold_secret
 
 if TYPE_CHECKING:
     from gpudiag.redact.removal import Removal
@@ -35,13 +35,28 @@ class Redactor:
         """A raw ``/proc/PID/cmdline``: NULs stay where they are."""
         return "\0".join(self.argv(text.split("\0"))) if "\0" in text else self.row(text)
 
-    def rows(self, lines: Iterable[str]) -> Iterable[str]:
-        """Lines one by one."""
-        return map(self.row, lines)
-
     def row(self, text: str) -> str:
         """A command line, a line of a tool's table, of JSON, or of a log."""
         return self._removal().row(text) if may_hold_secret(text) else text
+
+    def assigned(self, value: str) -> str:
+        """A value whose name, which stands elsewhere, announces a secret."""
+        return self._removal().assigned(value)
+
+    def whole(self, value: str, kind: str) -> str:
+        """A text that is a secret from its beginning to its end; ``kind``: under what it is counted."""
+        return self._removal().whole(value, kind)
+
+    def without_taken(self, text: str) -> str:
+        """A text without the values that were taken out of others, the longer ones first."""
+        for value in sorted(self.taken, key=lambda value: (-len(value), value)):
+            text = text.replace(value, REDACTED)
+        return text
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Values that were taken out and look like nothing but a secret, wherever else they may stand."""
+        return frozenset() if self._rules is None else frozenset(self._rules.taken)
 
     def _removal(self) -> Removal:
         if self._rules is None:

@@ -9,21 +9,27 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from gpudiag.redact.hint import may_hold_secret
+from gpudiag.redact.hint import REDACTED, may_hold_secret
 from gpudiag.redact.names import is_secret
 from gpudiag.redact.patterns import (
     ASSIGNMENT,
     BEARER,
+    COOKIE,
     END_OF_COMMAND,
     HEADER,
+    HERE_STRING,
     NAMED_VALUE,
+    NETRC,
     OPTION,
+    PIPED,
+    PRIVATE_KEY,
     PROGRAMS,
     QUERY,
     REACH,
-    REDACTED,
     SHAPES,
     URL,
+    VARIABLE_PAIR,
+    WEBHOOK,
     Program,
 )
 
@@ -31,6 +37,16 @@ OPTION_VALUE, ASSIGNED, AUTHORIZATION, URL_CREDENTIALS, TOKEN = (
     "option value", "assigned value", "authorization header", "URL credential", "token",
 )  # fmt: skip
 """Kinds under which removals are counted."""
+_VALUES = (
+    (HEADER, AUTHORIZATION), (BEARER, AUTHORIZATION), (NETRC, ASSIGNED), (PIPED, OPTION_VALUE),
+    (HERE_STRING, OPTION_VALUE),
+)  # fmt: skip
+"""Expressions whose value may be quoted."""
+_WHOLE = (
+    (COOKIE, AUTHORIZATION), (URL, URL_CREDENTIALS), (QUERY, URL_CREDENTIALS), (WEBHOOK, URL_CREDENTIALS),
+    (PRIVATE_KEY, TOKEN),
+)  # fmt: skip
+"""Expressions whose value is all of it secret."""
 _NO_SECRET = re.compile(
     r"(?:None|null|True|False|true|false|\*{3,}|<[^>]{0,40}>|str|int|Optional\S{0,40})?[)\]},;.]{0,8}\Z"
 )
@@ -40,7 +56,10 @@ _MEASURE = re.compile(r"-?[\d.,]{1,20}(?:[a-z%/]{1,6})?\Z", re.IGNORECASE)
 """``token: 12.5ms``, ``token = 151643``: of a text, and measured."""
 _SPLIT_WORD = re.compile(r"(?P<front>-{0,2}(?P<name>[A-Za-z_][\w.-]{1,80})=)(?P<value>.*)\Z", re.DOTALL)
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/]{12,}\Z")
-"""A further key of an option that takes several (vLLM's ``--api-key K1 K2``)."""
+"""A further key of an option that takes several (vLLM's ``--api-key K1 K2``); no word of any language."""
+
+_TAKEN_CAP = 1000
+_TAKEN_LENGTH = 1024
 
 
 class Removal:
@@ -49,6 +68,16 @@ class Removal:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         """How many were taken out, by kind."""
+        self.taken: set[str] = set()
+        """Values that can be nothing but a secret, ``_TAKEN_CAP`` at most."""
+
+    def assigned(self, value: str) -> str:
+        """The value of a name that announces a secret."""
+        return value if _NO_SECRET.match(value) else self._removed(value, ASSIGNED)
+
+    def whole(self, value: str, kind: str) -> str:
+        """A text that is a secret as a whole."""
+        return self._removed(value, kind)
 
     def argv(self, words: Sequence[str]) -> list[str]:
         """An argument vector; as many words come back as were given."""
@@ -83,10 +112,10 @@ class Removal:
         """A command line, a line of a tool's table, of JSON, or of a log."""
         if not may_hold_secret(text):
             return text
-        for pattern, kind in ((HEADER, AUTHORIZATION), (BEARER, AUTHORIZATION)):
+        for pattern, kind in _VALUES:
             if pattern.may_match(text.casefold()):
                 text = pattern.compiled.sub(partial(self._value, kind=kind), text)
-        for pattern, kind in ((URL, URL_CREDENTIALS), (QUERY, URL_CREDENTIALS)):
+        for pattern, kind in _WHOLE:
             if pattern.may_match(text.casefold()):
                 text = pattern.compiled.sub(partial(self._whole, kind=kind), text)
         text = self._named(text)
@@ -105,7 +134,7 @@ class Removal:
 
     def _named(self, text: str) -> str:
         """Values behind names. Behind a name that announces nothing the search goes on at once."""
-        for pattern, kind in ((ASSIGNMENT, ASSIGNED), (OPTION, OPTION_VALUE)):
+        for pattern, kind in ((VARIABLE_PAIR, ASSIGNED), (ASSIGNMENT, ASSIGNED), (OPTION, OPTION_VALUE)):
             if not pattern.may_match(text.casefold()):
                 continue
             pieces: list[str] = []
@@ -173,6 +202,8 @@ class Removal:
     def _removed(self, value: str, kind: str) -> str:
         if value != REDACTED:
             self.counts[kind] = self.counts.get(kind, 0) + 1
+            if len(self.taken) < _TAKEN_CAP and len(value) < _TAKEN_LENGTH and _RANDOM.match(value):
+                self.taken.add(value)
         return REDACTED
 
 

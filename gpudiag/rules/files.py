@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
+
+from gpudiag.rules.places import line_of
 
 MAX_FILE_BYTES = 64 * 1024
 """No rule needs more; a larger file is refused before it is parsed."""
@@ -19,7 +21,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class RulesError(Exception):
-    """A rule or engine file cannot be used. One sentence that names the file and the line or field."""
+    """A rule or engine file cannot be used. One sentence that names the file, the line, and the field."""
 
 
 def data_dir() -> Path:
@@ -53,17 +55,53 @@ def read_bytes(path: Path) -> bytes:
 
 def read_model(path: Path, model: type[ModelT]) -> ModelT:
     """The file as one validated object."""
+    name = _shown(path.name)
     try:
-        values = tomllib.loads(read_bytes(path).decode("utf-8"))
+        text = read_bytes(path).decode("utf-8")
+        values = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise RulesError(f"{path.name}: not UTF-8 (byte {error.start}).") from error
+        raise RulesError(f"{name}: not UTF-8 (byte {error.start}).") from error
     except tomllib.TOMLDecodeError as error:
-        raise RulesError(f"{path.name}: not TOML: {error}.") from error
+        raise RulesError(f"{name}: not TOML: {_shown(str(error))}.") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise RulesError(f"{name}: not TOML that can be read: {_shown(str(error))[:200]}.") from error
     except RecursionError as error:
-        raise RulesError(f"{path.name}: nested too deeply.") from error
+        raise RulesError(f"{name}: nested too deeply.") from error
     try:
+        odd = _unprintable(values)
+        if odd is not None:
+            raise RulesError(f"{_at(name, text, odd)}: a character that does not print.")
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file as a whole"
-        raise RulesError(f"{path.name}: {field}: {first['msg'].removeprefix('Value error, ')}.") from error
+        problem = first["msg"].removeprefix("Value error, ")[:400]
+        place = first["loc"] or tuple(problem.partition(":")[0].split())[:1]
+        raise RulesError(f"{_at(name, text, place)}: {_shown(field)[:200]}: {_shown(problem)}.") from error
+    except RecursionError as error:
+        raise RulesError(f"{name}: nested too deeply.") from error
+
+
+def _at(name: str, text: str, place: tuple[int | str, ...]) -> str:
+    """``file:line``; what is missing at the top of the file is missing at its first line."""
+    return f"{name}:{line_of(text, place) or 1}"
+
+
+def _unprintable(value: object, place: tuple[int | str, ...] = ()) -> tuple[int | str, ...] | None:
+    """Where a text or a key would do something to the terminal that shows it."""
+    if isinstance(value, str):
+        return None if value.replace("\n", "").replace("\t", "").isprintable() else place
+    members: list[tuple[int | str, object]] = []
+    if isinstance(value, dict):
+        named = cast("dict[str, object]", value)
+        if not all(map(str.isprintable, named)):
+            return place
+        members = list(named.items())
+    elif isinstance(value, list):
+        members = list(enumerate(cast("list[object]", value)))
+    found = (_unprintable(member, (*place, name)) for name, member in members)
+    return next((where for where in found if where is not None), None)
+
+
+def _shown(text: str) -> str:
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

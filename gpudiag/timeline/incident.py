@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from gpudiag.model import Citation, ClockPair, Coverage, KernelEvent, KillAction, LogEvent
@@ -192,6 +193,16 @@ class Incident:
         look = self.newest(life.host)
         seen = life.sightings.get(look.id) if look is not None else None
         return seen.held() if seen is not None else {}
+
+    @cached_property
+    def booked_lives(self) -> dict[tuple[str, str], list[Life]]:
+        """Who may be alive and is booked on a GPU by the newest look of its host, by host and GPU."""
+        found: dict[tuple[str, str], list[Life]] = {}
+        for life in self.census.lives:
+            gpus = self.booked_now(life)
+            for gpu in gpus if gpus and self.alive(life) is not False else ():
+                found.setdefault((life.host, gpu), []).append(life)
+        return found
 
     def list_seen(self, host: str) -> bool:
         """The newest look has a list of compute processes."""

@@ -86,6 +86,20 @@ def test_recorded_command_line_lets_the_right_one_through(shell: str, name: str,
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("recorded", ["sup3rSecret99", "[redacted]"])
+def test_no_secret_in_the_command_that_compares(shell: str, recorded: str, tmp_path: Path) -> None:
+    name = "python3 -m vllm $(touch owned) * --api-key {} --port"
+    for child in _sleeper(name.format("sup3rSecret99")):
+        other = _life(child.pid, cmdline=f"{name.format(recorded)}x 60")
+        assert _run(shell, other, tmp_path) != 0
+        assert child.poll() is None
+        life = _life(child.pid, cmdline=f"{name.format(recorded)} 60")
+        assert "sup3r" not in identity_check(life)
+        assert _run(shell, life, tmp_path) == 0
+        assert _died(child)
+        assert not list(tmp_path.iterdir())
+
+
 def test_longer_command_line_is_another_process(shell: str, sleeper: subprocess.Popen[bytes]) -> None:
     assert _run(shell, _life(sleeper.pid, cmdline="VLLM::Worker_TP1 6")) != 0
     assert sleeper.poll() is None

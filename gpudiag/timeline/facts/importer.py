@@ -37,9 +37,8 @@ def client_citations(incident: Incident, family: Family, life: Life) -> list[Cit
 
 def sole_holder(incident: Incident, life: Life) -> bool:
     """Nobody else who may be alive is booked on its GPUs."""
-    own = set(incident.booked_now(life))
-    others = [one for one in incident.census.lives if one is not life and one.host == life.host]
-    return not any(own & set(incident.booked_now(one)) and incident.alive(one) is not False for one in others)
+    beside = (incident.booked_lives.get((life.host, gpu), ()) for gpu in incident.booked_now(life))
+    return all(one is life for lives in beside for one in lives)
 
 
 def _lost_clients(incident: Incident, life: Life) -> list[LogEvent]:

@@ -89,5 +89,6 @@ def test_a_look_that_was_begun_is_whole(tmp_path: Path, module: str) -> None:
     processes = outcomes[f"look-1/{look.PROCESSES_MEMBER}"]
     assert processes.outcome in ("ok", "denied")  # denied: without root
     assert processes.started_ns is not None
+    assert contents.start.clocks.wall_ns is not None
     assert processes.started_ns < contents.start.clocks.wall_ns
     assert {f"look-1/{look.NVML_MEMBER}", "look-1/ps-tree.txt", "look-1/fuser.txt"} <= outcomes.keys()

@@ -11,9 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudiag.redact.environment import PRESENT, allowed, parse
+from gpudiag.redact.hint import REDACTED
 from gpudiag.redact.names import is_secret
-from gpudiag.redact.patterns import REDACTED
 from gpudiag.redact.redactor import Redactor
+from gpudiag.redact.rows import Rows
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -161,6 +162,48 @@ def test_any_text_comes_back_with_its_lines(text: str) -> None:
     assert len(redactor.argv(text.split(" "))) == len(text.split(" "))
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (['"Cmd": [', '  "--api-key",', '  "s3cret",', '  "--port",'], [0, 1, 3]),
+        (["- name: HF_TOKEN", "  value: s3cret", "- name: PORT", "  value: 80"], [0, 2, 3]),
+        (["-----BEGIN RSA PRIVATE KEY-----", "s3cret", "s3cret+/=", "-----END RSA PRIVATE KEY-----"], [0, 3]),
+        (["- --password", "- s3cret", "- serve"], [0, 2]),
+        (['  "--api-key",', '  "--port"', '  "s3cret"'], [0, 1, 2]),
+    ],
+)
+def test_a_secret_on_the_line_behind_the_one_that_announces_it(lines: list[str], expected: list[int]) -> None:
+    rows = Rows(Redactor())
+    once = [rows.row(line) for line in lines]
+    assert [number for number, line in enumerate(lines) if once[number] == line] == expected
+    assert all("s3cret" not in once[number] for number in range(len(lines)) if number not in expected)
+    again = Rows(Redactor())
+    assert [again.row(line) for line in once] == once
+
+
+def test_json_is_looked_at_as_values() -> None:
+    rows = Rows(Redactor())
+    record = {
+        "pid": 7,
+        "cmdline": "vllm\0--api-key\0a b\0",
+        "environ": {"CUDA_X": "1", "MY": "a b"},
+        "list": [{"name": "DB_PASSWORD", "value": "a b"}, {"name": "PORT", "value": "80"}],
+        "password": "a b",
+        "max_tokens": 80,
+    }
+    cleaned = json.loads(rows.row(json.dumps(record) + ",").rstrip(","))
+    assert cleaned == {
+        "pid": 7,
+        "cmdline": f"vllm\0--api-key\0{REDACTED}\0",
+        "environ": {"CUDA_X": "1"},
+        "list": [{"name": "DB_PASSWORD", "value": REDACTED}, {"name": "PORT", "value": "80"}],
+        "password": REDACTED,
+        "max_tokens": 80,
+    }
+    twice = '{"a": "--api-key s3cret", "a": "x"}'
+    assert "s3cret" not in rows.row(twice)
+
+
 def test_a_command_that_prints_the_secret_stays() -> None:
     assert Redactor().row("vllm serve --api-key $(cat /k) --port 1") == "vllm serve --api-key $(cat /k) --port 1"
 
@@ -230,7 +273,8 @@ def test_the_environment_leaves_by_its_list() -> None:
     "unit",
     ["--api-key ", "a=", "token=", "'", '"', '\\"', "://", "a://b", "curl -u ", "mysql ", "Bearer ", "eyJ.", "--a-",
      "token:[", "authorization: bearer ", "x\\u0000--api-key\\u0000", "sk-", "key key ", "--api-key 'x", "a.b-",
-     "pass "],
+     "pass ", "login a password b", "echo a | sudo -", "sudo -S <", "cookie: a", "-----BEGIN PRIVATE KEY-----",
+     '"name":"key","value":', "hooks.slack.com/services/", "SG.a.", "bot12345678:AA", "pypi-", "wandb login --a "],
 )  # fmt: skip
 def test_the_time_is_bounded(unit: str) -> None:
     started = time.process_time()

@@ -80,5 +80,5 @@ def test_a_file_that_does_not_load_does_not_hide_the_others(tmp_path: Path) -> N
     moved.rename(moved.with_name("GPD102.toml"))
     problems = lint_directory(tmp_path)
     assert len(problems) == 2
-    assert problems[0].startswith("broken.toml: ")
+    assert problems[0].startswith("broken.toml:1: ")
     assert problems[1].startswith("GPD102.toml: the file should be named GPD102-")

@@ -56,12 +56,12 @@ def test_a_directory_is_read_without_its_sub_folders(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("id = 3 4", "a.toml: not TOML: .*line 1"),
-        (MINIMAL.replace('title = "t"', ""), "a.toml: title: Field required"),
-        (MINIMAL.replace('title = "t"', 'title = "t"\ntitel = "t"'), "a.toml: titel: Extra inputs"),
-        (MINIMAL.replace("GPD101", "GPD1"), "a.toml: id: "),
+        (MINIMAL.replace('title = "t"', ""), "a.toml:1: title: Field required"),
+        (MINIMAL.replace('title = "t"', 'title = "t"\ntitel = "t"'), "a.toml:5: titel: Extra inputs"),
+        (MINIMAL.replace("GPD101", "GPD1"), "a.toml:2: id: "),
         (MINIMAL.replace('"reach"', '"reech"'), "no fact table 'reech'"),
         (MINIMAL.replace('"meant"', '"is_gpd101"'), "no column 'is_gpd101'"),
-        (MINIMAL.replace('op = "is"', 'op = "isnt"'), r"a.toml: fires\.0\.condition\.op: "),
+        (MINIMAL.replace('op = "is"', 'op = "isnt"'), r"a.toml:9: fires\.0\.condition\.op: "),
     ],
 )
 def test_errors_name_the_file_and_the_place(tmp_path: Path, text: str, says: str) -> None:

@@ -168,3 +168,10 @@ def test_a_pattern_that_ends_its_worker_costs_the_next_one_nothing() -> None:
         assert match("(a|b)+d", ["abd", "d"]) == [True, False]
     for number in range(450):  # more than one worker takes
         assert match(f"(a|b){{{number % 50 + 1}}}c", [f"{'a' * (number % 50 + 1)}c"]) == [True]
+
+
+def test_a_pattern_of_which_a_part_was_taken_out_is_unknown() -> None:
+    # Read as it stands, it would be a class of letters, which matches nearly every command line.
+    answer = match("vllm --api-key [redacted]", ["vllm --api-key [redacted]", "vllm --api-key d"])
+    assert isinstance(answer, RegexError)
+    assert answer.kind == "unsafe"
