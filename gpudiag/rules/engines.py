@@ -74,8 +74,9 @@ Relatives = Role | Literal["rest", "child", "descendant", "self", "around"]
 class CouplingSpec(Strict):
     """Who leaves by itself, and who is known to stay, when a process of the engine ends."""
 
-    ended: Role | Literal["child"]
-    """Role of the process that was killed; ``child`` is anything below the server or launcher."""
+    ended: Role | Literal["child", "program"]
+    """Role of the process that was killed; ``child`` is anything below the server or launcher, ``program`` a job of its
+    own that the launcher started: then the law speaks of the launcher alone."""
     by: tuple[Literal["KILL", "TERM", "INT"], ...] = ()
     """Signals that have this effect; empty: whatever ends it."""
     through: Role | None = None

@@ -163,7 +163,7 @@ EXPECTED = {
     "jupyter": (4, 11),
     "mp": (2, 19),
     "ray": (38, 61),
-    "supervisord": (0, 8),
+    "supervisord": (2, 6),
     "torchrun": (11, 4),
     "uvicorn": (6, 0),
     "vllm": (40, 21),
