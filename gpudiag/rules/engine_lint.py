@@ -46,7 +46,7 @@ def _problems(file: str, spec: EngineSpec, book: Book) -> Iterator[str]:
     yield from _shadowed(spec, book)
     roles = {title.role for title in spec.title} | {child.role for child in spec.child} | _BY_PLACE
     roles |= {"worker"} if spec.name not in GENERAL else set()  # what is spawned by Python's own machinery is a worker
-    yield from _unknown_roles("coupling", [one.ended for one in spec.coupling], roles | {"child"})
+    yield from _unknown_roles("coupling", [one.ended for one in spec.coupling], roles | {"child", "program"})
     for coupling in spec.coupling:
         yield from _unknown_roles("coupling", [*coupling.leave, *coupling.stay], roles | _RELATIVES)
         yield from _unknown_roles("coupling", [coupling.through] if coupling.through else [], roles)

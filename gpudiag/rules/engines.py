@@ -74,8 +74,9 @@ Relatives = Role | Literal["rest", "child", "descendant", "self", "around"]
 class CouplingSpec(Strict):
     """Who leaves by itself, and who is known to stay, when a process of the engine ends."""
 
-    ended: Role | Literal["child"]
-    """Role of the process that was killed; ``child`` is anything below the server or launcher."""
+    ended: Role | Literal["child", "program"]
+    """Role of the process that was killed; ``child`` is anything below the server or launcher, ``program`` a job of its
+    own that the launcher started: then the law speaks of the launcher alone."""
     by: tuple[Literal["KILL", "TERM", "INT"], ...] = ()
     """Signals that have this effect; empty: whatever ends it."""
     through: Role | None = None
@@ -94,6 +95,8 @@ class CouplingSpec(Strict):
     """Sure only where the process that ended is a child of PID 1, so that PID 1 adopts what it leaves."""
     unless_head: str | None = None
     """Does not hold where the server's or launcher's command line contains this regular expression."""
+    if_log: str | None = None
+    """Holds only where the server's log has a line with this regular expression, and none that another law asks for."""
     since: Version | None = None
     """First version of the engine for which it holds."""
     before: Version | None = None
@@ -224,6 +227,7 @@ class Coupling:
     if_idle: bool = False
     if_init_adopts: bool = False
     unless_head: re.Pattern[str] | None = None
+    if_log: re.Pattern[str] | None = None
 
     def holds_for(self, version: tuple[int, ...] | None) -> bool | None:
         """Whether it holds for a version of the engine; ``None`` if that depends on the version and none is known."""
@@ -355,6 +359,7 @@ def _coupling(spec: CouplingSpec) -> Coupling:
         if_idle=spec.if_idle,
         if_init_adopts=spec.if_init_adopts,
         unless_head=_pattern(spec.unless_head),
+        if_log=_pattern(spec.if_log),
     )
 
 

@@ -21,6 +21,8 @@ MAX_COMMAND_LINE = 8192
 MAX_PAIRS = 250_000
 """Ended times living processes up to which anything is said. Real servers have thousands of pairs; evidence may lie."""
 _HEADS = frozenset({"server", "launcher"})
+PROGRAM = "program"
+"""In a law of a launcher: any job that it started, whatever that is."""
 
 
 class Law(Protocol):
@@ -46,6 +48,8 @@ class Law(Protocol):
     def if_init_adopts(self) -> bool: ...
     @property
     def unless_head(self) -> re.Pattern[str] | None: ...
+    @property
+    def if_log(self) -> re.Pattern[str] | None: ...
     @property
     def certainty(self) -> str: ...
     @property
@@ -200,6 +204,7 @@ class _Scene:
     def consequences(self, key: Key, ending: Ending, before: Fate | None) -> Iterator[tuple[Key, Fate]]:
         """What one end means for others; ``before`` is why it ended, where that was a consequence itself."""
         member = self.by_key[key]
+        yield from self._above(member, ending, before)
         if member.engine is None:
             return
         version = self._version(member.engine)
@@ -210,6 +215,17 @@ class _Scene:
                 continue
             for other in self._meant(law.leave or law.stay, member, below):
                 yield other.key, _fate(law, member, other, ending, before, versioned=holds is True)
+
+    def _above(self, member: Member, ending: Ending, before: Fate | None) -> Iterator[tuple[Key, Fate]]:
+        """What is known of a launcher's own life when a program that it started, a job of its own, has ended."""
+        above = self.by_key.get(member.parent) if member.parent is not None else None
+        if above is None or above.job == member.job or above.engine is None or above.role not in _HEADS:
+            return
+        version = self._version(above.engine)
+        for law in self._laws(above.engine):
+            holds = law.holds_for(version)
+            if law.ended == PROGRAM and holds is not False and ending.ends is not False and above.key not in self._gone:
+                yield above.key, _fate(law, member, above, ending, before, versioned=holds is True)
 
     def _speaks_of(self, law: Law, member: Member, ending: Ending, before: Fate | None) -> bool:
         below_head = member.role not in _HEADS and member.job in self._heads

@@ -7,11 +7,11 @@ is dead, who is whose child.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudiag.timeline.commands import ActionView, StepView
-from gpudiag.timeline.coupling import Ending, Fate, Member, fates
+from gpudiag.timeline.coupling import Ending, Fate, Law, Member, fates
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND, Look
@@ -68,7 +68,17 @@ def fates_on(incident: Incident, host: str, members: list[Member], endings: Mapp
         told = {found for text in texts if (found := incident.book.version_in(engine, text)) is not None}
         return told.pop() if len(told) == 1 else None
 
-    return fates(members, endings, incident.book.laws_of, version)
+    def laws(engine: str) -> list[Law]:
+        return list(told_by_log(incident.book.laws_of(engine), texts))
+
+    return fates(members, endings, laws, version)
+
+
+def told_by_log(laws: Sequence[Law], texts: Sequence[str]) -> Iterator[Law]:
+    """Laws that ask for a line of the log hold where it is there; where two of them differ, there are two servers."""
+    asked = {law.if_log for law in laws if law.if_log is not None}
+    said = {pattern for pattern in asked if any(pattern.search(text) for text in texts)}
+    yield from (law for law in laws if law.if_log is None or {law.if_log} == said)
 
 
 def _by_key(incident: Incident, host: str, key: Key) -> Life:

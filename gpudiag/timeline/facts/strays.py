@@ -140,6 +140,10 @@ def _nobodys(incident: Incident, action: ActionView, step: StepView, absent: fro
 
 
 def _was_somebody(incident: Incident, action: ActionView, pid: int) -> bool:
+    """A look, a log or the kernel knows the number; or somebody's parent, group or session still has it."""
+    own = (life for life in incident.census.lives if life.host == action.host)
+    if any(pid in (life.born_ppid, life.integer("pgid"), life.integer("sid")) for life in own):
+        return True
     lives = incident.census.named(action.host, pid)
     logged = {role.pid for role in incident.parsed.roles} | {e.pid for e in incident.log_events(action.host)}
     reported = {event.pid for event in incident.kernel_events(pid=pid)}
