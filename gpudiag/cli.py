@@ -500,7 +500,9 @@ def _commands(command: str) -> list[str]:
         text = sys.stdin.buffer.read(limit + 1).decode("utf-8", "replace")
         if len(text) > limit:
             _fail("standard input is too long for a list of commands.", EXIT_USAGE)
-        lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+        # A backslash at the end goes on with the next line, as in a shell; a prompt may have been pasted along.
+        whole = text.replace("\r\n", "\n").replace("\\\n", " ")
+        lines = [line.strip().removeprefix("$ ") for line in whole.splitlines() if not line.lstrip().startswith("#")]
     found = [line for line in lines if line.strip()]
     if not found:
         _fail("there is no command to simulate.", EXIT_USAGE)

@@ -76,6 +76,8 @@ class _Context:
     """What stands before it in its pipeline."""
     read_loop: bool = False
     """The body of a loop over a list of PIDs: a kill in it reaches those, anything else may not run at all."""
+    loop: bool = False
+    """Inside a loop over a list, which may be empty."""
     list_loop: bool = False
     """As ``read_loop``, where the list is the word of a ``for``."""
     text: str | None = None
@@ -385,14 +387,14 @@ class _Reader:
             self.variables[name] = item
             round_ = self.enter(inner, "round")
             # Over a list that may be empty: what does not use it may not run at all.
-            self.walk(body, replace(round_, branch=True, list_loop=True) if item.substitutions else round_)
+            self.walk(body, replace(round_, loop=True, list_loop=True) if item.substitutions else round_)
         self.variables.pop(name, None)
 
     def branches(self, node: Node, context: _Context) -> None:
         """``if``, ``while``, ``until``: the condition runs, the rest depends on it. ``case``: anything may run."""
         before = dict(self.variables)
         if self.reads_list(node, context):
-            inner = replace(self.enter(context, "list"), branch=True, read_loop=True)
+            inner = replace(self.enter(context, "list"), loop=True, read_loop=True)
             for child in node.children:
                 if child.is_named and child.type != "comment":
                     self.walk(child, inner)
@@ -552,7 +554,7 @@ class _Reader:
                 redirected=bool(context.redirects),
                 hides_errors=any(_hides_errors(self.text(redirect)) for redirect in context.redirects),
                 prints=not context.captured and not any(_moves_output(self.text(r)) for r in context.redirects),
-                branch=self.lost or (context.branch and not uses_list),
+                branch=self.lost or context.branch or (context.loop and not uses_list),
                 tail=not (context.piped or context.nested or context.branch),
                 fed_by=fed_by,
                 piped_from=context.piped_from,

@@ -84,7 +84,9 @@ def _pick(
     carriers = above(line, step)
     newest = max((process.start or 0.0 for process in world.processes), default=0.0)
     one_each = _picks_one(step)
-    present = tuple(one for one in carriers if replaces_itself(line, step, one) is not True)
+    # Copies of a shell that runs something in the background stay, whatever the shell itself has become.
+    copies = one_each and any(other.beside for other in line.steps[: step.index])
+    present = tuple(one for one in carriers if copies or replaces_itself(line, step, one) is not True)
     extra = standins(present, who, newest, one_each=one_each)
     own = tuple(candidate for one in extra for candidate in one.candidates)
     recorded = () if step.container is not None else world.processes

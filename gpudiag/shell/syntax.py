@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpudiag.shell.lines import Carrier, Group, Line, Step, Substitution, Word
 from gpudiag.shell.nested import Nested, nested
-from gpudiag.shell.quoting import as_procps, has_holes, join, literal, sanitise, show_holes
+from gpudiag.shell.quoting import as_procps, has_holes, join, list_number, literal, sanitise, show_holes
 from gpudiag.shell.reader import Simple, read
 from gpudiag.shell.tree import MAX_TEXT
 from gpudiag.shell.words import first_program
@@ -163,7 +163,8 @@ class _Builder:
             if inline is not None:
                 simple = replace(simple, tail=False, branch=simple.branch or inline.branch)
             groups = (*around, *(_renumbered(group, offset) for group in simple.groups))
-            self.simple(replace(simple, groups=groups), replace(place, depth=place.depth + 1))
+            shown = _with_lists(simple.text, outer)
+            self.simple(replace(simple, groups=groups, text=shown), replace(place, depth=place.depth + 1))
 
     def new_group(self, connector: str | None) -> Group:
         self.group_count += 1
@@ -367,6 +368,14 @@ def _with_assignments(commands: tuple[Simple, ...]) -> list[Simple]:
         elif simple.connector != "&&":
             assigned = "zero"
     return found
+
+
+def _with_lists(text: str, lists: tuple[Substitution, ...]) -> str:
+    """The text as it was written: with the commands whose output an outer shell puts there."""
+    numbers = ((char, list_number(char)) for char in text)
+    return "".join(
+        f"$({lists[number].text})" if number is not None and number < len(lists) else char for char, number in numbers
+    )
 
 
 def _renumbered(group: Group, offset: int) -> Group:

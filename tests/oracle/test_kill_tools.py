@@ -138,6 +138,9 @@ def test_pkill_reads_its_signal_and_refuses_as_the_real_one_does(in_namespace: A
         assert selection.exit_code == answer["results"][0]["code"], arguments
 
 
+LATER_ARGUMENT: dict[str, Any] = {"argv": ["first", "x/VLLM::Worker_TP9"], "comm": "VLLM::Worker_TP"}
+"""Its comm is full, and its long name stands in a later argument."""
+PATH_IN_COMM: dict[str, Any] = {"argv": ["/usr/bin/python3", "-u"], "comm": "/usr/bin/python3"}
 KILLALL = [
     ["VLLM::EngineCore"],
     ["VLLM::EngineCor"],
@@ -154,13 +157,16 @@ KILLALL = [
     ["nosuch"],
     ["-u", "root", "tracker"],
     ["odd (name) x"],
+    ["VLLM::Worker_TP9"],
+    ["-r", "TP9$"],
+    ["-r", "^.{15}$"],
 ]
 
 
 def test_killall_selects_as_the_real_one_does(in_namespace: Any, need: Any) -> None:
     need("killall")
     commands = [["killall", "-s", "0", "-v", *arguments] for arguments in KILLALL]
-    answer = in_namespace({"spawn": SPAWN, "zombies": [6], "run": commands})
+    answer = in_namespace({"spawn": [*SPAWN, LATER_ARGUMENT, PATH_IN_COMM], "zombies": [6], "run": commands})
     ours = set(answer["pids"])
     for command, result in zip(commands, answer["results"], strict=True):
         selection = killall.select(tuple(map(literal, command)), world_of(answer), ROOT)

@@ -61,9 +61,10 @@ def _together(found: list[Selection], calls: Calls) -> Selection:
         first = replace(first, exit_code=None)
     if len(found) == 1:
         return first
+    telling = [one for one in found if one.error is None] or found
     verdicts = tuple(
         replace(max(several, key=lambda one: _WEIGHT[one.selected]), selected=any_of(one.selected for one in several))
-        for several in zip(*(one.verdicts for one in found), strict=True)
+        for several in zip(*(one.verdicts for one in telling), strict=True)
     )
     complaints = [text for one in found for text in (*((one.error,) if one.error else ()), *one.complaints)]
     codes = [one.exit_code for one in found]

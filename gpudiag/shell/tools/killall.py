@@ -110,6 +110,9 @@ def _select(request: _Request, world: World, caller: Caller) -> Selection:
         replace(_of_user(one.verdict, process, request.user), permitted=permitted(caller, process))
         for one, process in zip(named, world.processes, strict=True)
     )
+    if "-r" not in request.flags and any("/" in name for name in request.names):
+        because = "a path is given: where there is no such file killall ends before it looks at anybody"
+        done = tuple(replace(one, selected=None, because=because) if one.selected else one for one in done)
     code = _exit_code(request, named, done, world)
     if "-g" in request.flags:
         done = _whole_groups(done, world)
@@ -127,7 +130,10 @@ class _Named:
 def _named(request: _Request, world: World) -> list[_Named] | RegexError:
     if not request.names:
         because = "no name: the user decides"
-        return [_Named(Verdict(p.pid, not _unreadable(p), None, None, because), 0) for p in world.processes]
+        seen = [not _unreadable(p) and not _skipped(p, request.flags) for p in world.processes]
+        return [
+            _Named(Verdict(p.pid, hit, None, None, because), 0) for p, hit in zip(world.processes, seen, strict=True)
+        ]
     by_name: list[list[bool | None]] = []
     for wanted in request.names:
         hits = _by_regex(wanted, request, world) if "-r" in request.flags else None
@@ -194,11 +200,17 @@ def full_name(process: Candidate) -> tuple[str | None, bool]:
     comm = comm_text(process) if process.comm is None else process.comm
     if comm is None or len(comm.encode()) < COMM_BYTES:
         return comm, comm is not None and not process.comm_cut
-    if process.cmdline is None:
+    if process.cmdline is None or "/" in comm:  # no argument without its directory begins so
         return comm, False
     # The first argument that begins so; arguments end at NULs, which the recorded line shows as blanks.
     found = re.search(rf"(?:\A|[ /])({re.escape(comm)}[^ /]*)(?= |\Z)", process.cmdline)
     return (comm, False) if found is None else (found[1], not process.cmdline_cut)
+
+
+def _skipped(process: Candidate, flags: frozenset[str]) -> bool:
+    """``-e`` leaves out whose name may be longer than what is known of it."""
+    name, complete = full_name(process)
+    return "-e" in flags and name is not None and not complete and len(name.encode()) >= COMM_BYTES
 
 
 def _unreadable(process: Candidate) -> bool:

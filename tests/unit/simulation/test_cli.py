@@ -104,3 +104,18 @@ def test_nothing_is_run(server: Path, tmp_path: Path) -> None:
     done = run(f"touch {tmp_path}/ran; $(touch {tmp_path}/ran); kill -9 -- -500", server)
     assert done.returncode in (10, 11)
     assert not (tmp_path / "ran").exists()
+
+
+def test_standard_input_may_be_pasted_from_a_terminal(server: Path) -> None:
+    text = "# first\n$ kill -9 500 \\\n   501\n\nkill -9 -- -500\n"
+    done = run("-", server, "--format", "json", stdin=text)
+    answers = json.loads(done.stdout)
+    assert [answer["hit"] for answer in answers] == [[500, 501], [500, 501, 502, 503]]
+    assert [answer["command"] for answer in answers] == ["kill -9 500     501", "kill -9 -- -500"]
+    assert done.returncode == 10
+
+
+def test_a_list_of_an_outer_shell_is_shown_as_it_was_written(server: Path) -> None:
+    done = run('ssh h "kill -9 $(pgrep -f VLLM::)"', server)
+    assert "kill -9 $(pgrep -f VLLM::)" in done.stdout
+    assert "\ufffd" not in done.stdout
