@@ -142,11 +142,11 @@ class _Past:
         return [self._offsets[tick] for tick in sorted(set(found))]
 
     def _tick_before(self, time_ns: int) -> int | None:
-        """The last complete list of processes that is older."""
+        """The last complete list of processes that is no younger."""
         low, high = 0, len(self._ticks)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._ticks[middle] < time_ns else (low, middle)
+            low, high = (middle + 1, high) if self._ticks[middle] <= time_ns else (low, middle)
         # Long before the instant nothing is known of it: the recorder did not run.
         if low == 0 or (low == len(self._ticks) and time_ns - self._ticks[-1] > _EPISODE_NS):
             return None
