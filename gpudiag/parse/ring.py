@@ -14,7 +14,7 @@ from gpudiag.evidence.exhibit import Exhibit, LookName
 from gpudiag.model import Citation, Damage, Ending, KillAction, Recorder
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.ring_looks import look_rows, sample_rows
-from gpudiag.parse.ring_state import Line, State, lines_of, same_machine
+from gpudiag.parse.ring_state import Line, State, Told, lines_of, same_machine
 from gpudiag.parse.source import QUOTE_CAP, Segment, place_of
 
 MEMBER = "watch.jsonl"
@@ -28,6 +28,7 @@ _ENDINGS_CAP = 20_000
 _SAMPLES_CAP = 20_000
 _DAMAGE_CAP = 20
 _ANCESTORS = 16
+_DEAD = ("Z", "X")
 
 
 class Recalled(NamedTuple):
@@ -68,7 +69,7 @@ def recall(exhibit: Exhibit, recorder: Recorder | None, actions: Sequence[KillAc
         LookName(f"{exhibit.input}:watch-{number}", f"watch-{number}", exhibit.host, recalled=True)
         for number in range(1, len(moments) + 1)
     )
-    rows: list[Row] = [*damage[:_DAMAGE_CAP], *past.endings]
+    rows: list[Row] = [*damage[:_DAMAGE_CAP], *past.endings.values()]
     rows += sample_rows(segment, past.samples)
     rows += _looked(segment, dict(zip(moments, names, strict=True)))
     return Recalled(names, tuple(rows), past.observers(exhibit.time_ns))
@@ -80,32 +81,43 @@ class _Past:
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self.state = State()
-        self.endings: deque[Ending] = deque(maxlen=_ENDINGS_CAP)
+        self.endings: dict[tuple[int, int], Ending] = {}
+        """By PID and start ticks; the oldest ones are forgotten."""
         self.samples: deque[Line] = deque(maxlen=_SAMPLES_CAP)
         self._begun: Line | None = None
         """The newest beginning of a segment."""
         self._ticks: list[int] = []
+        self._offsets: dict[int, int] = {}
+        """Of the lines of the ticks."""
         self._of_interest: list[tuple[int, int]] = []
         """(earliest time, latest time) of ends."""
 
     def take(self, line: Line) -> None:
         """One line, in their order."""
-        ended = self.state.processes.get(line.integer("pid") or 0) if line.kind == "gone" else None
-        interesting = ended is not None and self._interesting(ended.pid)
+        ended = self._ended(line)
+        interesting = ended is not None and (self.state.had_memory(ended) or self._interesting(ended.pid))
         vanished = self.state.take(line)
         if line.kind == "ring":
             self._begun = line
         if line.kind == "tick" and line.time_ns is not None and self.state.complete:
             # Where the wall clock was set back, what it had shown before is no order any more.
             while self._ticks and self._ticks[-1] >= line.time_ns:
-                self._ticks.pop()
+                self._offsets.pop(self._ticks.pop())
             self._ticks.append(line.time_ns)
+            self._offsets[line.time_ns] = line.offset
         elif line.kind == "gpu":
             self.samples.append(line)
-        elif line.kind == "gone" and ended is not None and ended.start == line.integer("start"):
+        if ended is not None:
             self._end(line, ended.pid, ended.start, interesting)
         for pid, start, held in vanished:
             self._end(self._begun or line, pid, start, held)
+
+    def _ended(self, line: Line) -> Told | None:
+        """Whose end the line tells: a process is gone, or a zombie from now on."""
+        known = self.state.processes.get(line.integer("pid") or 0) if line.kind in ("gone", "proc") else None
+        if known is None or known.start != line.integer("start"):
+            return None
+        return known if line.kind == "gone" or line.values.get("state") in _DEAD else None
 
     def observers(self, read_ns: int | None) -> tuple[int, ...]:
         """The recorder's processes, if it still ran when the ring was read: else their PIDs may be others' by now."""
@@ -114,7 +126,7 @@ class _Past:
         return tuple(sorted(self.state.observers)) if runs else ()
 
     def moments(self, actions: Sequence[KillAction]) -> list[int]:
-        """Ticks whose state is worth a look, in order."""
+        """Offsets of the ticks whose state is worth a look, in order."""
         given = sorted(action.time_ns - action.time_error_ns for action in actions if action.time_ns is not None)
         found = [tick for time in given if (tick := self._tick_before(time)) is not None][-_ACTIONS:]
         episodes: list[tuple[int, int]] = []
@@ -127,14 +139,14 @@ class _Past:
             tick = self._tick_before(first)
             if tick is not None and not any(0 <= first - other <= _EPISODE_NS for other in found):
                 found.append(tick)
-        return sorted(set(found))
+        return [self._offsets[tick] for tick in sorted(set(found))]
 
     def _tick_before(self, time_ns: int) -> int | None:
-        """The last complete list of processes that is older."""
+        """The last complete list of processes that is no younger."""
         low, high = 0, len(self._ticks)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._ticks[middle] < time_ns else (low, middle)
+            low, high = (middle + 1, high) if self._ticks[middle] <= time_ns else (low, middle)
         # Long before the instant nothing is known of it: the recorder did not run.
         if low == 0 or (low == len(self._ticks) and time_ns - self._ticks[-1] > _EPISODE_NS):
             return None
@@ -161,20 +173,22 @@ class _Past:
         exact = line.values.get("exact") is True
         last = self._ticks[-1] if self._ticks else line.time_ns
         error = 0 if exact else max(0, line.time_ns - last)
+        if (pid, start) in self.endings and not exact:
+            return  # It was a zombie until now.
         if interesting:
             self._of_interest.append((line.time_ns - error, line.time_ns))
-        self.endings.append(
-            Ending(
-                host=self._segment.exhibit.host,
-                pid=pid,
-                start_ticks=start,
-                time_ns=line.time_ns,
-                time_error_ns=error,
-                signal=line.integer("signal"),
-                exit_code=line.integer("code"),
-                cited=cite(self._segment, line),
-            )
+        self.endings[pid, start] = Ending(
+            host=self._segment.exhibit.host,
+            pid=pid,
+            start_ticks=start,
+            time_ns=line.time_ns,
+            time_error_ns=error,
+            signal=line.integer("signal"),
+            exit_code=line.integer("code"),
+            cited=cite(self._segment, line),
         )
+        if len(self.endings) > _ENDINGS_CAP:
+            del self.endings[next(iter(self.endings))]
 
 
 def cite(segment: Segment, line: Line) -> Citation:
@@ -188,6 +202,6 @@ def _looked(segment: Segment, moments: Mapping[int, LookName]) -> Iterator[Row]:
     state = State()
     for line in lines_of(segment, []):
         state.take(line)
-        name = moments.get(line.time_ns) if line.time_ns is not None else None
-        if line.kind == "tick" and state.complete and name is not None:
+        name = moments.get(line.offset)
+        if name is not None:
             yield from look_rows(segment, state, name.id, line)

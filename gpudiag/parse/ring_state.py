@@ -66,6 +66,7 @@ class State:
     _with_device: set[int] = field(default_factory=set[int])
     _listed: dict[int, frozenset[int]] = field(default_factory=dict[int, "frozenset[int]"])
     """PIDs in NVML's lists, by GPU, as far as they were needed."""
+    _had: set[tuple[int, int]] = field(default_factory=set["tuple[int, int]"])
 
     def take(self, line: Line) -> list[tuple[int, int, bool]]:
         """One line. Returns who vanished while nobody recorded: PID, start ticks, whether it had a GPU."""
@@ -83,6 +84,7 @@ class State:
         elif line.kind == "gpu":
             number = integer(mapping(line.values.get("gpu")).get("index"))
             if number is not None:
+                self._remember(number)
                 self.gpus[number] = line
                 self._listed.pop(number, None)
         elif line.kind == "gpu lost":
@@ -100,11 +102,24 @@ class State:
 
     def holders(self) -> set[int]:
         """Who has a device open, or memory by NVML's lists."""
-        for number, line in self.gpus.items():
-            if number not in self._listed:
-                self._listed[number] = _listed(line)
+        for number in self.gpus:
+            self._on(number)
         found = self._with_device.union(*self._listed.values())
         return {pid for pid in found if pid in self.processes and pid not in self.observers}
+
+    def had_memory(self, told: Told) -> bool:
+        """It stood in a list of NVML's that a newer one has replaced: memory goes a little before its process does."""
+        return (told.pid, told.start) in self._had
+
+    def _on(self, number: int) -> frozenset[int]:
+        if number not in self._listed:
+            self._listed[number] = _listed(self.gpus[number])
+        return self._listed[number]
+
+    def _remember(self, number: int) -> None:
+        if number in self.gpus:
+            found = (self.processes.get(pid) for pid in self._on(number))
+            self._had.update((told.pid, told.start) for told in found if told is not None)
 
     def _header(self, line: Line) -> None:
         self.header = line.values

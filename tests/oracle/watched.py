@@ -5,6 +5,7 @@ Arguments: a work folder, and the kill command as JSON. Prints what happened as 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -67,8 +68,9 @@ def main(folder: Path, command: list[str]) -> None:
     told = {"server": started.pid, **found, "recorder": recorder.pid, "before_s": time.time()}
     told["exit_code"] = subprocess.run(command, check=False).returncode
     told["after_s"] = time.time()
-    started.wait()
     time.sleep(2.5)
+    started.poll()  # It may have ended, and is to be no zombie then.
+    time.sleep(1.2)
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()
     for name, state in (("with", "state"), ("without", "nothing")):
@@ -77,8 +79,9 @@ def main(folder: Path, command: list[str]) -> None:
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / state), "HOME": str(folder)}
         done = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
         told[f"collect_{name}"] = [done.returncode, done.stderr]
-    for pid in (found["engine"], *found["workers"]):
-        os.kill(pid, signal.SIGKILL)
+    for pid in (started.pid, found["engine"], *found["workers"]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     print(json.dumps(told))
 
 

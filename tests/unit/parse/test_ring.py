@@ -169,6 +169,30 @@ def test_pid_of_two_processes() -> None:
     assert (second.start_ticks, second.cmdline) == (5000, "nginx")
 
 
+def test_memory_goes_before_its_process() -> None:
+    worker = proc(10, 53, "VLLM::Worker_TP1", ppid=51) + gpu(11, (53, 8000)) + tick(12) + gpu(12.5)
+    found = parsed(SERVER + worker + gone(13, 53) + tick(13))
+    assert [look.name for look in found.looks] == ["watch-1", "look-1"]
+    assert at(found.processes, "I1:watch-1")[53].cmdline == "VLLM::Worker_TP1"
+
+
+def test_zombie_has_ended() -> None:
+    zombie = line("proc", 13, pid=52, start=100, state="Z") + tick(13)
+    found = parsed(SERVER + zombie)
+    (ending,) = found.endings
+    assert (ending.pid, ending.time_ns, ending.time_error_ns) == (52, (T + 13) * SECOND, SECOND)
+    assert at(found.processes, "I1:watch-1")[52].state == "S"
+    # It is reaped long afterwards: that is no second end, and where the kernel told, its word counts.
+    (plain,) = parsed(SERVER + zombie + tick(500) + gone(501, 52) + tick(501)).endings
+    assert plain == ending
+    (told,) = parsed(SERVER + zombie + gone(12.6, 52, exact=True, signal=9) + tick(501)).endings
+    assert (told.signal, told.time_ns, told.time_error_ns) == (9, round((T + 12.6) * SECOND), 0)
+
+
+def test_process_that_was_a_zombie_when_it_was_first_seen_ended_before() -> None:
+    assert not parsed(SERVER + line("proc", 13, pid=60, start=5, ppid=1, state="Z", comm="x") + tick(13)).endings
+
+
 def test_end_of_another_process_with_that_pid_ends_nobody() -> None:
     found = parsed(SERVER + gone(12.4, 50, start=99) + tick(13))
     assert not found.endings
