@@ -233,19 +233,25 @@ class _Reader:
             elif child.is_named and child.type not in ("comment", "word"):
                 if started and connector == context.connector:
                     connector = ";"
-                known = dict(self.variables)
-                before = len(self.commands)
                 last_of_list = node.type != "list" or child.next_sibling is None
                 redirects = context.redirects if last_of_list else ()
-                self.walk(child, replace(context, connector=connector, redirects=redirects))
-                if len(self.commands) > before:
+                if self.statement(child, replace(context, connector=connector, redirects=redirects)):
                     started = True
                     connector = context.connector
-                    if child.next_sibling is not None and child.next_sibling.type == "&":
-                        self.detach(before, len(context.groups))
-                        self.variables = known
         if node.type == "list" and (node.parent is None or node.parent.type != "list"):
             self.doubt(self.after_and)
+
+    def statement(self, node: Node, context: _Context) -> bool:
+        """One statement, in the background if ``&`` stands behind it; says whether it has a command."""
+        known = dict(self.variables)
+        before = len(self.commands)
+        self.walk(node, context)
+        if len(self.commands) == before:
+            return False
+        if node.next_sibling is not None and node.next_sibling.type == "&":
+            self.detach(before, len(context.groups))
+            self.variables = known
+        return True
 
     def doubt(self, names: set[str]) -> None:
         """From here on nobody knows whether these names have their new meaning."""
@@ -439,11 +445,8 @@ class _Reader:
                     self.clause(child, condition, otherwise)
                 else:
                     self.sequence(child, otherwise)
-            elif child.is_named and child.type != "comment":
-                start = len(self.commands)
-                self.walk(child, inside)
-                if len(self.commands) > start:
-                    inside = replace(inside, connector=";")
+            elif child.is_named and child.type != "comment" and self.statement(child, inside):
+                inside = replace(inside, connector=";")
 
     def cases(self, node: Node, context: _Context) -> None:
         """``case``: each item is a condition, on which its commands and all later items depend."""
@@ -460,7 +463,7 @@ class _Reader:
             inside = self.enter(context, "body", condition.groups[-1])
             for child in item.children[mark + 1 :]:
                 if child.is_named and child.type != "comment":
-                    self.walk(child, inside)
+                    self.statement(child, inside)
                     inside = replace(inside, connector=";")
             context = self.enter(context, "body", condition.groups[-1], wanted=False)
 
@@ -470,7 +473,7 @@ class _Reader:
             if child.type == "then":
                 inside = self.enter(context, "body", condition.groups[-1])
             elif child.is_named and child.type != "comment":
-                self.walk(child, inside)
+                self.statement(child, inside)
                 inside = replace(inside, connector=";")
 
     def define(self, node: Node, context: _Context) -> None:

@@ -167,6 +167,8 @@ def test_what_others_are_told_to_stop_is_named_not_evaluated(text: str, stop: St
         ("set -e; (false; echo a); echo b", [True, True, None, None]),
         ("pkill -9 -f VLLM && pkill -9 -f VLLM && echo b", [True, True, None]),
         ("true || echo a | cat; echo b", [True, False, False, True]),
+        ("echo M || f() { pgrep VLLM | while read p; do kill $p; done; }; f", [True, None, None, None]),
+        ("for p in $(pgrep nosuch); do echo a; kill $p; done || echo b", [None, True, False]),
         ("pkill nosuch && f() { echo a; }; f; echo b", [True, None, True]),
         ("f() { echo a; } && f", [None]),
     ],
