@@ -44,8 +44,8 @@ class Given(NamedTuple):
     """What the recorder gives to a child."""
 
     about: memoryview
-    """Shared memory. In the first four bytes the child notes the PID of a process while a read may hang; behind them the
-    recorder notes the PIDs in NVML's lists (``note_listed``)."""
+    """Shared memory. In the first four bytes the child notes the PID of a process while a read may hang; behind them
+    the recorder notes the PIDs in NVML's lists (``note_listed``)."""
     spared: frozenset[int]
     """Processes for which reads did hang."""
     known: dict[int, Row]
