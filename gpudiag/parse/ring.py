@@ -171,7 +171,8 @@ class _Past:
         if line.time_ns is None:
             return
         exact = line.values.get("exact") is True
-        last = self._ticks[-1] if self._ticks else line.time_ns
+        seen = line.seen_ns
+        last = seen if seen is not None else self._ticks[-1] if self._ticks else line.time_ns
         error = 0 if exact else max(0, line.time_ns - last)
         if (pid, start) in self.endings and not exact:
             return  # It was a zombie until now.

@@ -27,6 +27,11 @@ class Line:
     values: dict[str, object]
     time_ns: int | None
 
+    @property
+    def seen_ns(self) -> int | None:
+        """When the process was last seen as it was before."""
+        return _time_ns(self.values.get("seen"))
+
     def integer(self, key: str) -> int | None:
         """A number; ``None`` for anything else."""
         return integer(self.values.get(key))

@@ -10,8 +10,9 @@ def shells_of(line: Line, step: Step) -> tuple[str, ...]:
     carrier = line.carriers[step.carrier]
     if carrier.shell == "dash":
         return ("dash",)
-    # What people type at a prompt is read by bash or zsh; `sh` is dash on some systems and bash on others.
-    return ("bash",) if carrier.kind in ("prompt", "none") or carrier.shell is not None else ("bash", "dash")
+    # What people type, at a prompt or for ssh, is read by bash or zsh; `sh` is dash on some systems and bash on others.
+    typed = carrier.kind in ("prompt", "stated", "none")
+    return ("bash",) if typed or carrier.shell is not None else ("bash", "dash")
 
 
 def kill_dialects(line: Line, step: Step) -> tuple[str, ...]:

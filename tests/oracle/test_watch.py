@@ -5,7 +5,6 @@ What kills by a pattern runs in a PID namespace of its own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -297,12 +296,10 @@ def test_ring_of_another_boot_is_not_taken_along(watch: Callable[..., Watch], tm
     )
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """A server is killed by its pattern while a recorder runs; the looks are taken afterwards."""
+def played(folder: Path, pattern: str) -> dict[str, Any]:
+    """Processes of a server are killed by a pattern while a recorder runs; the looks are taken afterwards."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
         pytest.skip("no right to make a PID namespace")
-    folder = tmp_path_factory.mktemp("scene")
     environment = {
         **os.environ,
         **compiled(folder, "holders.c"),
@@ -311,7 +308,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = json.dumps(["pkill", "-9", "-f", "vllm.entrypoints"])
+    command = json.dumps(["pkill", "-9", "-f", pattern])
     done = subprocess.run(
         [*NAMESPACE, sys.executable, str(Path(__file__).with_name("watched.py")), str(folder), command],
         env=environment,
@@ -321,9 +318,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    yield {**json.loads(done.stdout), "folder": folder}
-    with contextlib.suppress(OSError):
-        shutil.rmtree(folder)
+    return {**json.loads(done.stdout), "folder": folder}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The server in front is killed."""
+    return played(tmp_path_factory.mktemp("scene"), "vllm.entrypoints")
 
 
 @needs_namespace
@@ -379,3 +380,16 @@ def test_secrets_are_in_no_file_of_the_ring(scene: dict[str, Any]) -> None:
     ring = b"".join(path.read_bytes() for path in (scene["folder"] / "state/gpudiag").iterdir())
     assert b"vllm.entrypoints" in ring
     assert b"hunter2" not in ring
+
+
+@needs_namespace
+def test_workers_that_nobody_reaps_have_ended(tmp_path: Path) -> None:
+    scene = played(tmp_path, "VLLM::Worker")
+    report = explained(tmp_path / "with.tgz")
+    (step,) = report["actions"][0]["steps"]
+    assert step["hit"] == scene["workers"]
+    assert report["outcome"] == "released"
+    assert report["plan"]["kill"] == []
+    ends = [event for event in report["events"] if event["kind"] == "exit"]
+    assert len(ends) == len(scene["workers"])
+    assert all(event["time_error_s"] <= 1.5 for event in ends)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 Row = dict[str, object]
+LISTS = ("Compute", "Graphics", "MPSCompute")
+"""As the rows of the GPUs call them."""
 
 
 class Known:
@@ -36,6 +38,12 @@ class Known:
         gpus = [cast("Row", row["gpu"]) for row in self.gpus.values()]
         sizes = [gpu.get("used_v2", gpu.get("used")) for gpu in gpus]
         return sum(size for size in sizes if isinstance(size, int))
+
+    def listed(self) -> set[int]:
+        """PIDs in NVML's lists."""
+        gpus = [cast("Row", row["gpu"]) for row in self.gpus.values()]
+        lists = [cast("list[list[int]]", gpu.get(kind) or []) for gpu in gpus for kind in LISTS]
+        return {row[0] for rows in lists for row in rows}
 
     def lines(self) -> Iterator[bytes]:
         """GPUs, then processes with a device, then the others; the last line says that they are all."""
@@ -67,3 +75,18 @@ def _weight(row: Row) -> tuple[bool, int]:
 def line(row: Row) -> bytes:
     """A row as it is written."""
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def note_listed(about: memoryview, pids: Iterable[int]) -> None:
+    """Processes to be looked at every second, whoever may see their descriptors; 0 ends the list."""
+    kept = [*sorted(pids)[: len(about) // 4 - 2], 0]
+    about[4 : 4 + 4 * len(kept)] = b"".join(pid.to_bytes(4, "little") for pid in kept)
+
+
+def noted_listed(about: memoryview) -> Iterator[int]:
+    """What ``note_listed`` has noted."""
+    for place in range(4, len(about) - 3, 4):
+        pid = int.from_bytes(about[place : place + 4], "little")
+        if pid == 0:
+            return
+        yield pid

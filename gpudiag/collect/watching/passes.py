@@ -18,7 +18,7 @@ from typing import NamedTuple
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Ended, Out
 from gpudiag.collect.watching.events import Connector, Event
-from gpudiag.collect.watching.known import Row, line
+from gpudiag.collect.watching.known import Row, line, noted_listed
 from gpudiag.collect.watching.reading import QUIET, Reader, Stat
 
 _LAST_AGE_S = 64.0
@@ -44,7 +44,8 @@ class Given(NamedTuple):
     """What the recorder gives to a child."""
 
     about: memoryview
-    """Where the child notes the PID of a process while a read may hang."""
+    """Shared memory. In the first four bytes the child notes the PID of a process while a read may hang; behind them
+    the recorder notes the PIDs in NVML's lists (``note_listed``)."""
     spared: frozenset[int]
     """Processes for which reads did hang."""
     known: dict[int, Row]
@@ -54,12 +55,14 @@ class Given(NamedTuple):
 class _Entry:
     """What is remembered of a process."""
 
-    __slots__ = ("age", "kernel", "row", "start")
+    __slots__ = ("age", "kernel", "read_s", "row", "start")
 
     def __init__(self, start: int, kernel: bool, row: Row) -> None:
         self.start = start
         self.kernel = kernel
         self.row = row
+        self.read_s = time.time()
+        """When it was read last."""
         self.age = 1.0
         """Seconds until it is read again."""
 
@@ -97,9 +100,12 @@ class Passes:
     def __init__(self, machine: Machine, out: Out, given: Given) -> None:
         self._proc = machine.proc
         self._out = out
+        self._about = given.about
         self._reader = Reader(machine.proc, given.about, given.spared)
         self._entries: dict[int, _Entry] = {}
         self._names: set[str] = set()
+        self._list_s = time.time()
+        """When they were all there."""
         self._due: list[tuple[float, int]] = []
         self._lines: list[bytes] = []
         self._reads = 0
@@ -149,8 +155,8 @@ class Passes:
             raise Ended("denied", f"{self._proc} cannot be read: {error.strerror}") from None
         born, gone = names - self._names, set(map(int, self._names - names))
         for pid in gone:
-            self._gone(pid, self._ends.pop(pid, None))
-        self._names = names
+            self._gone(pid, self._ends.pop(pid, None), self._list_s)
+        self._names, self._list_s = names, time.time()
         self._pass(sorted(map(int, born)), gone)
 
     def heard(self, births: Iterable[Event], ends: Iterable[Event]) -> None:
@@ -221,7 +227,7 @@ class Passes:
         """Say what is new."""
         entry = self._entries.get(pid)
         if entry is not None and entry.start != stat.start:
-            self._gone(pid, None)
+            self._gone(pid, None, entry.read_s)
             entry = None
         if entry is None:
             entry = self._entries[pid] = _Entry(stat.start, stat.kernel, row)
@@ -235,6 +241,10 @@ class Passes:
         changed = {key: value for key, value in row.items() if entry.row.get(key) != value}
         if str(changed.get("state", "")) in QUIET and str(entry.row.get("state")) in QUIET:
             changed.pop("state", None)
+        if changed.get("state") in ("Z", "X"):
+            # It may have ended at any time since.
+            changed["seen"] = round(entry.read_s, 3)
+        entry.read_s = time.time()
         # The number of threads follows the work; it matters where a leader is dead.
         if set(changed) == {"threads"}:
             changed.clear()
@@ -256,7 +266,7 @@ class Passes:
             else:
                 self._told(pid, stat, dict(zip(("comm", "state", "ppid", "pgid", "sid"), stat[:5])))
 
-    def _gone(self, pid: int, end: Event | None) -> None:
+    def _gone(self, pid: int, end: Event | None, seen_s: float | None = None) -> None:
         entry = self._entries.pop(pid, None)
         self._names.discard(str(pid))
         self._holders.discard(pid)
@@ -264,7 +274,7 @@ class Passes:
             return
         row: Row = {"is": "gone", "pid": pid, "start": entry.start}
         if end is None:
-            self.say(row)
+            self.say({**row, "seen": round(self._list_s if seen_s is None else seen_s, 3)})
             return
         status = end.status or 0
         row["exact"] = True
@@ -274,7 +284,8 @@ class Passes:
     def _close(self) -> list[int]:
         """Who has a device, and the line of descent above him."""
         found: list[int] = []
-        for pid in sorted(self._holders):
+        listed = {pid for pid in noted_listed(self._about) if pid in self._entries}
+        for pid in sorted(self._holders | listed):
             for _ in range(_ANCESTORS):
                 found.append(pid)
                 pid = int(str(self._entries[pid].row.get("ppid") or 0))

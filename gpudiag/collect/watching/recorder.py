@@ -20,7 +20,7 @@ from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Out
 from gpudiag.collect.telling import say
 from gpudiag.collect.watching.feed import Feed
-from gpudiag.collect.watching.known import Known, Row, line
+from gpudiag.collect.watching.known import Known, Row, line, note_listed
 from gpudiag.collect.watching.ring import Bounds, Ring
 
 VERSION = 1
@@ -43,7 +43,7 @@ class Recorder:
         self._machine = machine
         self._known = Known()
         self._ring = Ring(folder, bounds, self._snapshot)
-        self._about = memoryview(mmap.mmap(-1, 4))
+        self._about = memoryview(mmap.mmap(-1, 4096))
         self._spared: set[int] = set()
         self._processes: Feed | None = None
         self._gpus: Feed | None = None
@@ -108,6 +108,8 @@ class Recorder:
     def _take_gpus(self, feed: Feed) -> None:
         rows = feed.rows()
         self._put([row + b"\n" for row in rows if row])
+        if any(rows):
+            note_listed(self._about, self._known.listed())
         if rows:
             self._gpu_failures = 0
             self._told.discard("gpus")

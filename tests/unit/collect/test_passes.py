@@ -14,6 +14,7 @@ import pytest
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.watching import passes, reading
 from gpudiag.collect.watching.events import Event
+from gpudiag.collect.watching.known import note_listed
 from gpudiag.collect.watching.passes import Given, Passes
 
 KTHREAD = 0x00200000
@@ -39,7 +40,7 @@ class Crowd:
         self.proc = folder / "proc"
         self.proc.mkdir(exist_ok=True)
         self.out = Heard()
-        self.about = memoryview(bytearray(4))
+        self.about = memoryview(bytearray(64))
         given = Given(self.about, frozenset({66}), known or {})
         self.passes = Passes(Machine(proc=str(self.proc)), self.out, given)
 
@@ -71,7 +72,7 @@ class Crowd:
         found = [json.loads(text) for text in self.out.texts if text]
         self.out.texts.clear()
         assert found[-1]["is"] == "tick"
-        return [{key: value for key, value in row.items() if key != "t"} for row in found[:-1]]
+        return [{key: value for key, value in row.items() if key not in ("t", "seen")} for row in found[:-1]]
 
 
 @pytest.fixture
@@ -171,6 +172,17 @@ def test_holder_and_whoever_started_him_are_looked_at_every_second(
     assert crowd.news() == [{"is": "proc", "pid": 5, "start": 100, "state": "Z"}]
 
 
+def test_process_in_nvmls_lists_is_looked_at_every_second(crowd: Crowd) -> None:
+    crowd.put(6, "engine")
+    crowd.news()
+    crowd.put(6, "engine", state="Z")
+    assert crowd.news() == []
+    note_listed(crowd.about, [6, 4711])
+    assert [(row["pid"], row["state"]) for row in crowd.news()] == [(6, "Z")]
+    note_listed(crowd.about, range(1, 9999))
+    assert crowd.news() == []
+
+
 def test_orphan_has_another_parent_at_once(crowd: Crowd) -> None:
     crowd.put(5, "launcher")
     crowd.put(6, "engine", ppid=5)
@@ -214,7 +226,7 @@ def test_pid_is_announced_while_its_command_line_is_read(crowd: Crowd, monkeypat
     real = reading._read
 
     def read(path: str, cap: int) -> bytes | None:
-        noted.append((path.rpartition("/")[2], int.from_bytes(crowd.about, "little")))
+        noted.append((path.rpartition("/")[2], int.from_bytes(crowd.about[:4], "little")))
         return real(path, cap)
 
     monkeypatch.setattr(reading, "_read", read)
@@ -222,7 +234,7 @@ def test_pid_is_announced_while_its_command_line_is_read(crowd: Crowd, monkeypat
     crowd.news()
     assert ("cmdline", 10) in noted
     assert {pid for name, pid in noted if name != "cmdline"} == {0}
-    assert bytes(crowd.about) == bytes(4)
+    assert bytes(crowd.about) == bytes(64)
 
 
 def test_successor_of_a_child_that_hung_goes_on_with_what_is_known(tmp_path: Path) -> None:

@@ -189,6 +189,14 @@ def test_zombie_has_ended() -> None:
     assert (told.signal, told.time_ns, told.time_error_ns) == (9, round((T + 12.6) * SECOND), 0)
 
 
+def test_zombie_that_was_noticed_late_may_have_ended_long_before() -> None:
+    late = tick(13) + tick(20) + line("proc", 30, pid=52, start=100, state="Z", seen=T + 12.2) + tick(30)
+    found = parsed(SERVER + late)
+    (ending,) = found.endings
+    assert ending.time_error_ns == round(17.8 * SECOND)
+    assert at(found.processes, "I1:watch-1")[52].at.time_ns == (T + 12) * SECOND
+
+
 def test_process_that_was_a_zombie_when_it_was_first_seen_ended_before() -> None:
     assert not parsed(SERVER + line("proc", 13, pid=60, start=5, ppid=1, state="Z", comm="x") + tick(13)).endings
 
