@@ -166,7 +166,9 @@ def _survived(step: StepView, action: ActionView, life: Life, census: Census) ->
     if step.replay.signal != 9 or verdict is None or verdict.selected is not True or step.sent_to.get(life.pid):
         return False
     later = [seen.look for seen in life.sightings.values() if seen.look.position > action.slot]
-    return bool(later) and census.alive(life, later[-1]) is True
+    # Who waits without being interruptible has the signal and cannot leave: that he is there says nothing.
+    waits = bool(later) and life.sightings[later[-1].id].first("state") == "D"
+    return bool(later) and not waits and census.alive(life, later[-1]) is True
 
 
 def _of_one_owner(keys: frozenset[Key], lives: Sequence[Life], action: ActionView) -> frozenset[Key]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
 from gpudiag.evidence import Unreadable
 from gpudiag.explain import explain
 from gpudiag.report import script
@@ -165,7 +163,6 @@ def test_nobody_is_named_who_must_not_be_killed(tmp_path: Path, tried: Tried) ->
     )
 
 
-@pytest.mark.xfail(reason="the orphans of another tenant's server are taken for those of the server that was hit")
 def test_orphans_of_another_tenant_are_not_named(tmp_path: Path) -> None:
     alice = [replace(one, user="alice") for one in server(2500)]
     bob = [replace(one, user="bob", ppid=max(1, one.ppid * (one.ppid != 43000))) for one in server(43000)[1:]]
