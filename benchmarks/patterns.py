@@ -1,8 +1,8 @@
 """Patterns against a process table: 500 patterns over 2,000 processes, and what a hostile pattern costs.
 
 ``.venv/bin/python benchmarks/patterns.py`` prints seconds of wall time; the start of the helper is in the first line.
-``typed`` is the mixture that people type (four of five have no operator and need no C library), ``operators`` has nothing
-else.
+``typed`` is the mixture that people type (four of five have no operator and need no C library), ``operators`` is only
+operators.
 """
 
 from __future__ import annotations
