@@ -206,7 +206,7 @@ def assert_own_commands_hit_whom_they_name(path: Path, identity: str) -> None:
 
 @pytest.mark.parametrize("path", OWN_COMMANDS, ids=lambda path: path.stem)
 def test_own_commands_hit_exactly_whom_they_name(path: Path) -> None:
-    assert_own_commands_hit_whom_they_name(path, "weak")
+    assert_own_commands_hit_whom_they_name(path, "strong" if (path / "_bundle").is_dir() else "weak")
 
 
 @pytest.mark.parametrize("name", IN_BUNDLES)

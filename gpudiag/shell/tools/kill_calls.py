@@ -39,6 +39,10 @@ def calls_of(
     words: Sequence[Word], fed_by: Substitution | None, look: Looking, xargs: Sequence[str] | None, *, looped: bool
 ) -> Calls:
     """Fills in the lists of which every character is known."""
+    unknown = [word for word in words if word.text is None]
+    if unknown and xargs is None and not any(word.template == HOLE and "$" in word.raw for word in unknown):
+        # What it names is no variable of the loop: an outer shell has filled it in already.
+        fed_by = None
     written = frozenset(word.text for word in words if word.text is not None)
     through_variable = not any(re.search(r"\$\(|`", word.raw) for word in words if word.substitutions)
     lists = [one for word in words for one in word.substitutions]

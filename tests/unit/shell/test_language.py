@@ -195,6 +195,12 @@ def test_a_variable_has_the_value_only_where_it_was_surely_set(text: str, expect
     assert hits(run(text)) == expected
 
 
+def test_the_variable_of_a_loop_in_a_here_document_is_filled_in_by_the_outer_shell() -> None:
+    text = "pgrep -f VLLM | while read p; do kill -9 $p; done"
+    assert hits(run(f"bash <<'EOF'\n{text}\nEOF\n")) == "-h-"
+    assert hits(run(f"bash <<EOF\n{text}\nEOF\n")) == "???"
+
+
 @pytest.mark.parametrize(
     ("mark", "expected"), [("'EOF'", "-h-"), ("EOF", "???")], ids=["quoted", "expanded by the outer shell"]
 )
