@@ -25,6 +25,7 @@ class Said:
     within_s: float | None = None
     if_idle: bool = False
     if_init_adopts: bool = False
+    if_log: re.Pattern[str] | None = None
     unless_head: re.Pattern[str] | None = None
     certainty: str = "inferred"
     because: str = "so it was measured"
