@@ -64,6 +64,7 @@ SOURCE_WORDS: Final = {
     "sudo_log": "Known from sudo's log",
     "history": "Known from the shell's history",
     "transcript": "Known from the pasted terminal",
+    "watch": "Seen by the flight recorder",
     "stated": "Stated by whoever asked for the report",
 }
 """Where a clean-up command is known from."""

@@ -75,6 +75,8 @@ TRUTH = {
     "run-respawn": truth("memory_held", ("GPD205",), 592),
     # fuser -k nine seconds before the workers opened a device.
     "run-tooearly": truth("memory_held", ("GPD302",), 649, 650, optional=(645, 648)),
+    # bash -c 'pkill -9 -f …; sleep 3; echo never', seen by nobody but a flight recorder, and looked at afterwards only.
+    "ring": truth("memory_held", ("GPD101", "GPD102", "GPD201"), 466, 467, 468),
     # TERM to everybody: server and engine die, the workers ignore it; three of them wait in a collective.
     "hung": truth("memory_held", ("GPD107", "GPD201"), *range(1112, 1116)),
     # The same loop, looked at once only: whether 1425 is a successor or a job of its own, nothing shows.

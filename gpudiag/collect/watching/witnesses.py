@@ -24,6 +24,9 @@ _EXACT_S = 0.02
 _SECOND_S = 1.0
 _CARRIED_S = 60.0
 """So long after its start what a shell runs is what its command line says; later it may be the turn of a loop."""
+_SOON_S = 2.0
+"""So long after its start a shell has begun with what it is to run."""
+_BUILT_IN = re.compile(r"(?<![\w/-])kill(?![\w-])")
 _DEPTH = 8
 _TICKS = 100.0
 _PROGRAMS_CAP = 200_000
@@ -32,7 +35,7 @@ _PROGRAMS_CAP = 200_000
 class _Program:
     """One command line of one process."""
 
-    __slots__ = ("before", "code", "ended_s", "error_s", "pid", "ppid", "start", "time_s", "uid", "words")
+    __slots__ = ("before", "code", "ended_s", "error_s", "gone", "pid", "ppid", "start", "time_s", "uid", "words")
 
     def __init__(self, row: Row, time_s: float, error_s: float, before: _Program | None) -> None:
         self.pid = row["pid"]
@@ -42,10 +45,19 @@ class _Program:
         self.uid = row.get("uid", None if before is None else before.uid)
         self.time_s = time_s
         self.error_s = error_s
+        self.gone = False
         self.ended_s: float | None = None
+        """Where the kernel told."""
         self.code: int | None = None
         self.before = before
         """What the same process was before."""
+
+    def end(self, row: Row, time_s: float) -> None:
+        """It is gone; by the kernel's word also when, and how."""
+        self.gone = True
+        if row.get("exact") is True:
+            self.ended_s = time_s
+            self.code = _code(row)
 
 
 def commands(lines: Iterable[bytes], names: Mapping[int, str]) -> Iterator[Issued]:
@@ -56,8 +68,13 @@ def commands(lines: Iterable[bytes], names: Mapping[int, str]) -> Iterator[Issue
         by_pid.setdefault(program.pid, []).append(program)
     killers = [program for program in programs if _may_kill(program)]
     known = set(map(id, killers))
+    carriers = {id(program): [one for one in _carriers(program, by_pid) if id(one) in known] for program in killers}
+    at_work = {id(carrier) for program in killers for carrier in carriers[id(program)]}
+    exact = any(program.ended_s is not None for program in programs)
+    newest_s = max((program.time_s for program in programs), default=0.0)
     for program in killers:
-        if not any(id(parent) in known for parent in _carriers(program, by_pid)):
+        waits = exact and id(program) not in at_work and newest_s - program.time_s > _SOON_S
+        if not carriers[id(program)] and not (waits and _has_killed_nobody(program)):
             yield Issued(
                 text=shlex.join(program.words),
                 source="watch",
@@ -71,24 +88,45 @@ def commands(lines: Iterable[bytes], names: Mapping[int, str]) -> Iterator[Issue
 
 
 def _may_kill(program: _Program) -> bool:
-    words = program.words
-    name = words[0].rpartition("/")[2].lstrip("-") if words else ""
+    name = _name(program)
     # Other programs may have such a word among their arguments, too: an editor, a test, this tool.
-    scripted = _SHELLS.fullmatch(name) is not None and any(word.startswith("-") and "c" in word for word in words[1:4])
-    if not scripted and not _KILLERS.fullmatch(name) and not _CARRIERS.fullmatch(name):
+    if not _is_given_a_line(program) and not _KILLERS.fullmatch(name) and not _CARRIERS.fullmatch(name):
         return False
-    text = shlex.join(words)
-    return "gpudiag" not in text and (may_kill(text) or may_kill(" ".join(words)))
+    text = shlex.join(program.words)
+    return "gpudiag" not in text and (may_kill(text) or may_kill(" ".join(program.words)))
+
+
+def _has_killed_nobody(program: _Program) -> bool:
+    """A shell that is still there, in whose line no kill of its own stands: what it starts to kill would be seen."""
+    return not program.gone and _is_given_a_line(program) and _BUILT_IN.search(" ".join(program.words)) is None
+
+
+def _is_given_a_line(program: _Program) -> bool:
+    name = _name(program)
+    return _SHELLS.fullmatch(name) is not None and any(
+        word.startswith("-") and "c" in word for word in program.words[1:4]
+    )
+
+
+def _name(program: _Program) -> str:
+    return program.words[0].rpartition("/")[2].lstrip("-") if program.words else ""
+
+
+def _passes_on(program: _Program) -> bool:
+    """Its command line holds the words of what it runs; those of a script file or of a prompt stand nowhere."""
+    return _is_given_a_line(program) or _CARRIERS.fullmatch(_name(program)) is not None or _name(program) == "sudo"
 
 
 def _carriers(program: _Program, by_pid: Mapping[object, list[_Program]]) -> Iterator[_Program]:
-    """Its ancestors when it began; a forked copy of its parent is carried by it, too."""
+    """Its ancestors when it began that may hold its words; a forked copy of its parent is carried by it, too."""
     child = program
     for _ in range(_DEPTH):
         older = [item for item in by_pid.get(child.ppid, ()) if item.time_s - item.error_s <= child.time_s]
         if not older:
             return
         child = older[-1]
+        if not _passes_on(child):
+            return
         if program.time_s - child.time_s <= _CARRIED_S:
             yield child
 
@@ -109,9 +147,8 @@ def _programs(lines: Iterable[bytes]) -> list[_Program]:
             boot_s = time_s - cast("float", row["boot_s"])
         elif kind == "gone":
             program = running.pop(row.get("pid"), None)
-            if program is not None and program.start == row.get("start") and row.get("exact") is True:
-                program.ended_s = time_s
-                program.code = _code(row)
+            if program is not None and program.start == row.get("start"):
+                program.end(row, time_s)
         elif kind == "proc" and isinstance(row.get("cmdline"), str) and isinstance(row.get("start"), int):
             before = running.get(row.get("pid"))
             if before is not None and before.start != row["start"]:

@@ -74,6 +74,29 @@ def test_turns_of_a_loop_are_commands_of_their_own() -> None:
     assert [item.time_s for item in found] == [BOOT + 50.0, BOOT + 950.0]
 
 
+def test_a_script_file_carries_nothing_for_the_shell_above_it() -> None:
+    """What a script runs stands in no command line; the shell above it has a kill of its own, for later."""
+    found = seen(
+        born(10, 50.0, "bash", "-c", 'bash stop.sh; pkill -KILL -s "$!"'),
+        born(11, 50.1, "bash", "stop.sh", ppid=10),
+        born(12, 90.0, "bash", "-c", "pkill -9 -f vllm; sleep 3", ppid=11),
+        born(13, 90.01, "pkill", "-9", "-f", "vllm", ppid=12),
+        gone(12, 90.03, 90.0, exact=True, signal=9),
+    )
+    assert [item.argv for item in found] == [("bash", "-c", "pkill -9 -f vllm; sleep 3")]
+
+
+def test_a_shell_that_waits_may_have_killed_by_itself() -> None:
+    """Its built-in kill starts no program that could be seen."""
+    waiting = [born(10, 50.0, "bash", "-c", "kill 7; sleep 99"), born(11, 60.0, "ls"), gone(11, 60.1, 60.0, exact=True)]
+    assert [item.argv for item in seen(*waiting)] == [("bash", "-c", "kill 7; sleep 99")]
+
+
+def test_without_the_kernels_events_a_program_may_have_come_and_gone() -> None:
+    (found,) = seen(born(10, 50.0, "bash", "-c", "pkill x; sleep 99"), born(11, 90.0, "ls"))
+    assert found.argv == ("bash", "-c", "pkill x; sleep 99")
+
+
 def test_sudo_is_told_by_what_it_runs() -> None:
     (found,) = seen(born(10, 50.0, "sudo", "pkill", "x"), born(11, 50.1, "pkill", "x", ppid=10))
     assert found.argv == ("pkill", "x")
