@@ -37,9 +37,12 @@ def summarise(incident: Incident, verdict: Verdict, plan: Plan, actions: Sequenc
     if verdict.outcome == RELEASING:
         return f"{_leaving(verdict)} Wait and look again; do not kill anything more."
     if verdict.outcome == RELEASED:
-        return f"The memory came back{_how_fast(verdict)}. {_left_over(incident)}".strip()
+        others = _others_hit(actions)
+        back = f"The memory came back{_how_fast(verdict)}."
+        return " ".join(filter(None, (back, others, _left_over(incident, nothing_else=not others))))
     if verdict.outcome == NOTHING:
-        return "No GPU holds memory that anything here would have to give back."
+        none = "No GPU holds memory that anything here would have to give back."
+        return " ".join(filter(None, (none, _others_hit(actions))))
     return " ".join(filter(None, (_what_happened(actions), _unclear(incident, plan))))
 
 
@@ -133,11 +136,22 @@ def _timed(match: Match) -> bool:
     return match.rule_id == "GPD605" and "released_after_s" in match.measures
 
 
-def _left_over(incident: Incident) -> str:
+def _others_hit(actions: Sequence[Action]) -> str:
+    """The price of a kill that worked."""
+    hit = sorted({pid for action in actions for step in action.steps for pid in step.collateral})
+    if not hit:
+        return ""
+    were = "was" if len(hit) == 1 else "were"
+    return f"The kill also hit {pid_ranges(hit)}, which {were} no part of it: tell the owner."
+
+
+def _left_over(incident: Incident, *, nothing_else: bool) -> str:
     others = sum(
         entry.mib for ledger in incident.ledgers.values() for entry in ledger.entries if entry.life is not None
     )
-    return f"The {size(others)} still in use belong to somebody else." if others >= 1 else "Nothing is left to do."
+    if others >= 1:
+        return f"The {size(others)} still in use belong to somebody else."
+    return "Nothing is left to do." if nothing_else else ""
 
 
 def _unclear(incident: Incident, plan: Plan) -> str:
