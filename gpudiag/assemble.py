@@ -117,6 +117,7 @@ def _look(incident: Incident, number: int) -> c.LookRef:
         host=incident.host_id(look.host),
         time=time,
         time_error_s=error if time is not None else None,
+        recalled=look.recalled,
     )
 
 

@@ -150,6 +150,8 @@ class LookRef(_Model):
     time: str | None = None
     time_error_s: float | None = None
     """How far ``time`` may be off, in either direction."""
+    recalled: bool = False
+    """Nobody looked then: it is put together from what a flight recorder (``gpudiag watch``) had written."""
 
 
 class SourceRef(_Model):

@@ -25,6 +25,7 @@ from gpudiag.report.text import (
     bounded,
     clip,
     common_check,
+    look_time,
     measure,
     mib,
     place,
@@ -376,7 +377,7 @@ def _sources(view: View, detail: Detail) -> Iterator[str]:
         )
         yield _table(("input", "path", "kind", "complete"), inputs, detail.rows)
     if report.looks:
-        looks = ((_text(look.id), _text(when(look.time, look.time_error_s))) for look in report.looks)
+        looks = ((_text(look.id), _text(look_time(look))) for look in report.looks)
         yield _table(("look", "time"), looks, detail.rows)
     if read := view.read_sources():
         yield f"Read: {_text(read)}"

@@ -27,6 +27,7 @@ from gpudiag.report.text import (
     clip,
     common_check,
     frees,
+    look_time,
     measure,
     mib,
     name,
@@ -283,7 +284,7 @@ def _sources(page: Page, view: View) -> None:
         space = f"PID namespace {word({}, host.pid_namespace)}"
         page.say(f"Host {host.name or UNKNOWN}: {driver}; {root}; {space}")
     for look in report.looks:
-        page.say(f"{when(look.time, look.time_error_s)}", first=f"Look {look.id}: ")
+        page.say(look_time(look), first=f"Look {look.id}: ")
     for ref in report.inputs:
         page.say(
             f"{ref.path} ({word({}, ref.kind)}, {'complete' if ref.complete else 'not complete'})", 2, f"{ref.id}: "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, NextTime, Report
+from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, LookRef, NextTime, Report
 
 UNKNOWN: Final = "not known"
 
@@ -167,6 +167,12 @@ def when(time: str | None, error_s: float | None = None) -> str:
     parsed = parse_time(time)
     shown = time if parsed is None else f"{parsed:%Y-%m-%d %H:%M:%S} UTC"
     return f"{shown} ±{_duration(error_s)}" if error_s is not None and error_s >= 1 else shown
+
+
+def look_time(look: LookRef) -> str:
+    """When the machine was in this state, and who saw it if nobody looked."""
+    seen = when(look.time, look.time_error_s)
+    return f"{seen}, as the flight recorder had it" if look.recalled else seen
 
 
 def _duration(seconds: float) -> str:
