@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from gpudiag.model import Citation
+from gpudiag.timeline.commands import ActionView
 from gpudiag.timeline.facts.broken import broken_citations, broken_columns
 from gpudiag.timeline.facts.custody import custody_citations, custody_columns, keeper_of, mps_servers
 from gpudiag.timeline.facts.dying import HostSigns, dying_columns, ended_by_log
@@ -257,17 +258,33 @@ def _same_job(incident: Incident, earlier: Life, later: Life) -> bool:
 def other_tenant(incident: Incident, family: Family, life: Life) -> bool | None:
     """Another user's job, measured against the owner of what the commands were aimed at.
 
-    What the kernel does not let the caller signal is another user's whatever the command was aimed at.
+    What the kernel does not let the caller signal is another user's whatever the command was aimed at. Where that
+    cannot be told, the callers are the measure, if none of them is root: what they may not end they did not mean.
     """
     if not_permitted(incident, life):
         return True
     if family.id in incident.aims.targets:
         return False
     owners = {f.user for f in incident.families if f.id in incident.aims.targets and f.user is not None}
+    owners = owners or _plain_callers(incident, life.host)
     user = life.string("user")
     if not owners or user is None:
         return None
     return user not in owners
+
+
+def _plain_callers(incident: Incident, host: str) -> set[str]:
+    """Who gave the commands on a host, where all are known and none is root or became somebody else (sudo)."""
+    actions = [action for action in incident.actions if action.host == host]
+    if not all(_is_plain(action) for action in actions):
+        return set()
+    return {action.caller.user for action in actions if action.caller.user is not None}
+
+
+def _is_plain(action: ActionView) -> bool:
+    caller = action.caller
+    users = {step.replay.step.user for step in action.steps}
+    return caller.user is not None and caller.is_root is False and users <= {None, caller.user}
 
 
 def not_permitted(incident: Incident, life: Life) -> bool:
