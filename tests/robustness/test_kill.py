@@ -244,6 +244,34 @@ HOSTILE = (
 )
 
 
+def dry_run(text: str, folder: Path) -> str:
+    """All that the script prints."""
+    import subprocess
+
+    done = subprocess.run(["sh", "-s", "--", "-n"], input=text, text=True, capture_output=True, cwd=folder, check=False)
+    return done.stdout + done.stderr
+
+
+def is_plain(printed: str) -> bool:
+    """No escape, no sign that turns a line around."""
+    return all(character.isprintable() for character in printed.replace("\n", ""))
+
+
+def test_a_host_that_is_not_this_one_is_named_without_its_escapes(tmp_path: Path) -> None:
+    before = server(2500, mib=20000)
+    left = [replace(one, ppid=1 if one.ppid == 2500 else one.ppid) for one in before[1:]]
+    report = told(Case(Scene(before, left, "kill -9 2500", user="root"), {}, frozenset(), (), ()), tmp_path)
+    assert report is not None
+    assert report.plan.kill
+    for boot_id in (None, "0f0e0d0c-0b0a-0908-0706-050403020100"):
+        hosts = tuple(
+            host.model_copy(update={"name": "gpu\u202e\x1b[31m", "boot_id": boot_id}) for host in report.hosts
+        )
+        printed = dry_run(script.render(report.model_copy(update={"hosts": hosts})), tmp_path)
+        assert "Refused" in printed
+        assert is_plain(printed)
+
+
 def test_scripts_are_the_shells_own_language(tmp_path: Path, tried: Tried) -> None:
     """Every script of these incidents is read by the shell, with names in it that try to be more than names."""
     import subprocess
@@ -261,7 +289,7 @@ def test_scripts_are_the_shells_own_language(tmp_path: Path, tried: Tried) -> No
         done = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
         # A dry run goes through every check and signals nobody.
-        subprocess.run(["sh", "-s", "--", "-n"], input=text, text=True, capture_output=True, cwd=tmp_path, check=False)
+        assert is_plain(dry_run(text, tmp_path))
         assert not (tmp_path / "owned").exists()
         checked += 1
     assert checked >= 15
