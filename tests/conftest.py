@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-ALLOWED_SKIPS = Path(__file__).with_name("allowed-skips.txt")
+HERE = Path(__file__).parent
+ALLOWED_SKIPS = HERE / "allowed-skips.txt"
+ONE_AT_A_TIME = ("oracle", "browser")
 IN_CI = os.environ.get("CI") == "true"
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -62,6 +64,17 @@ def read_allowed_skips(path: Path) -> tuple[str, ...]:
             raise pytest.UsageError(f"{path.name}:{number}: {start} has no reason")
         starts.append(start)
     return tuple(starts)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs side by side (``scripts/test``): modules, but what starts real processes or a browser one at a time.
+
+    Those measure time and watch the machine as a whole. The other tests only keep a processor busy beside them.
+    """
+    for item in items:
+        module = item.path.relative_to(HERE)
+        item.add_marker(pytest.mark.xdist_group("machine" if module.parts[0] in ONE_AT_A_TIME else module.as_posix()))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 def own_files() -> Iterator[Path]:
     for directory, names, files in os.walk(ROOT):
         names[:] = sorted(set(names) - NOT_OURS)
-        yield from (Path(directory, name) for name in sorted(files))
+        yield from (Path(directory, name) for name in sorted(set(files) - NOT_OURS))
 
 
 def text_of(path: Path) -> str:

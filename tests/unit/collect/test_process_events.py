@@ -64,7 +64,7 @@ def test_over_netlink(monkeypatch: pytest.MonkeyPatch) -> None:
         Listener().close()
     except Ended as end:
         pytest.skip(f"no right to hear process events: {end.because}")
-    out, pid = recorded(monkeypatch, ["bash", "-c", "sleep 0.05; kill -9 $$"])
+    out, pid = recorded(monkeypatch, ["bash", "-c", "sleep 0.4; kill -9 $$"])
     assert process_events.way_of("\n".join(out.lines).encode()) == "netlink"
     assert [row["comm"] for row in out.found("exec", pid)] == ["bash"]
     assert [row["status"] for row in out.found("exit", pid)] == [9]
