@@ -20,6 +20,8 @@ MAX_COMMAND_LINE = 8192
 """Characters of a head's command line in which an option is looked for."""
 MAX_PAIRS = 250_000
 """Ended times living processes up to which anything is said. Real servers have thousands of pairs; evidence may lie."""
+MAX_ASKED = 1_000_000
+"""Members of jobs up to which a chain of consequences is followed, each counted once for every end in its job."""
 _HEADS = frozenset({"server", "launcher"})
 PROGRAM = "program"
 """In a law of a launcher: any job that it started, whatever that is."""
@@ -163,7 +165,8 @@ def fates(
 
     ``laws`` and ``version`` are asked by the engine's name. Who has ended already has no fate; who was only sent a
     signal that it may handle has one if a law speaks of itself. What is nearer to the cause is believed first, and of
-    two sentences equally near the surer, then the one that stands first. Beyond ``MAX_PAIRS`` nothing is said.
+    two sentences equally near the surer, then the one that stands first. Beyond ``MAX_PAIRS`` or ``MAX_ASKED`` nothing is
+    said.
     """
     if len(endings) * len(members) > MAX_PAIRS:
         return {}
@@ -172,8 +175,12 @@ def fates(
     waiting: deque[tuple[Key, Ending, Fate | None]] = deque(
         (key, ending, None) for key, ending in endings.items() if key in scene.by_key
     )
+    asked = 0
     while waiting:
         key, ending, before = waiting.popleft()
+        asked += scene.size_of_job(key)
+        if asked > MAX_ASKED:
+            return {}
         for other, fate in scene.consequences(key, ending, before):
             known = found.get(other)
             doomed = other in endings and endings[other].ends is True
@@ -200,6 +207,10 @@ class _Scene:
             self._jobs.setdefault(member.job, []).append(member)
             if member.parent is not None:
                 self._children.setdefault(member.parent, []).append(member)
+
+    def size_of_job(self, key: Key) -> int:
+        """How many members the job of this one has."""
+        return len(self._jobs[self.by_key[key].job])
 
     def consequences(self, key: Key, ending: Ending, before: Fate | None) -> Iterator[tuple[Key, Fate]]:
         """What one end means for others; ``before`` is why it ended, where that was a consequence itself."""
