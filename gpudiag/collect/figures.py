@@ -19,7 +19,9 @@ def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
     found: dict[int, float] = {}
     for job in jobs:
         if job.source.member == "query-gpu.csv" and job.good:
-            found.update(_of_csv(job.text))
+            found.update(
+                (index, mib) for index, mib in _of_csv(job.text, "index", "memory.used [MiB]") if mib is not None
+            )
         for gpu in _gpus(job):
             index, used = gpu.get("index"), used_bytes(gpu)
             if isinstance(index, int) and used is not None:
@@ -28,15 +30,23 @@ def used_mib(jobs: Iterable[Job]) -> dict[int, float]:
 
 
 def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
-    """What NVML books on each PID over all GPUs in the last look; 0 where it does not tell how much."""
+    """What is booked on each PID over all GPUs in the last look; 0 where nobody tells how much.
+
+    By NVML or, where that has not answered, by nvidia-smi's list.
+    """
     found: dict[int, float] = {}
+    listed: dict[int, float] = {}
     for job in jobs:
         gpus = list(_gpus(job))
         found = {} if gpus else found
         for gpu in gpus:
             for pid, size in bookings(gpu):
                 found[pid] = found.get(pid, 0.0) + size / _MIB
-    return found
+        if job.source.member == "query-apps.csv" and job.good:
+            listed = {}
+            for pid, mib in _of_csv(job.text, "pid", "used_gpu_memory [MiB]"):
+                listed[pid] = listed.get(pid, 0.0) + (mib or 0.0)
+    return found or listed
 
 
 def written_pids(text: str) -> tuple[int, ...]:
@@ -78,14 +88,14 @@ def _gpus(job: Job) -> Iterator[dict[str, object]]:
                 yield cast("dict[str, object]", gpu)
 
 
-def _of_csv(text: bytes | bytearray) -> Iterator[tuple[int, float]]:
+def _of_csv(text: bytes | bytearray, number: str, amount: str) -> Iterator[tuple[int, float | None]]:
+    """Of each row the number in one column and MiB in another; ``None`` where that says something else."""
     lines = [[cell.strip() for cell in line.split(",")] for line in bytes(text).decode("utf-8", "replace").split("\n")]
     heading = lines[0]
-    if "index" not in heading or "memory.used [MiB]" not in heading:
+    if number not in heading or amount not in heading:
         return
-    index, used = heading.index("index"), heading.index("memory.used [MiB]")
+    first, second = heading.index(number), heading.index(amount)
     for cells in lines[1:]:
-        if len(cells) == len(heading) and cells[index].isdecimal():
-            amount = cells[used].partition(" ")[0]
-            if amount.isdecimal():
-                yield int(cells[index]), float(amount)
+        if len(cells) == len(heading) and cells[first].isdecimal():
+            size = cells[second].partition(" ")[0]
+            yield int(cells[first]), float(size) if size.isdecimal() else None

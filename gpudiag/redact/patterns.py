@@ -82,6 +82,13 @@ BEARER = Pattern(
     needs=("bearer",),
     flags=re.IGNORECASE,
 )
+SENTENCE = Pattern(
+    r"(?P<front>\b(?:key|token|secret|password|credential)s?(?:\s(?:is|was|provided|used))?(?:\s?:)?\s['\"]?)"
+    r"(?P<value>(?=(?:[A-Za-z_+=-]{0,40}[0-9]){4})(?=[0-9_+=-]{0,40}[A-Za-z])[\w+=-]{16,512})(?![\w+=/.:-])",
+    needs=("key", "token", "secret", "password", "credential"),
+    flags=re.IGNORECASE,
+)
+"""``logged in with key VALUE``, ``Incorrect API key provided: VALUE``: in words, and of a random look."""
 URL = Pattern(
     r"(?P<front>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://)(?P<value>[^\s\x00/'\"<>?#\\]{1,512})(?=@[^\s@])",
     needs=("://",),

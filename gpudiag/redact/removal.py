@@ -26,6 +26,7 @@ from gpudiag.redact.patterns import (
     PROGRAMS,
     QUERY,
     REACH,
+    SENTENCE,
     SHAPES,
     URL,
     VARIABLE_PAIR,
@@ -44,7 +45,7 @@ _VALUES = (
 """Expressions whose value may be quoted."""
 _WHOLE = (
     (COOKIE, AUTHORIZATION), (URL, URL_CREDENTIALS), (QUERY, URL_CREDENTIALS), (WEBHOOK, URL_CREDENTIALS),
-    (PRIVATE_KEY, TOKEN),
+    (PRIVATE_KEY, TOKEN), (SENTENCE, ASSIGNED),
 )  # fmt: skip
 """Expressions whose value is all of it secret."""
 _NO_SECRET = re.compile(
