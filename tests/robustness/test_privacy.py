@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import random
-import re
 import shutil
 import string
 import subprocess
@@ -19,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from gpudiag.bundle.reader import read_contents
+from tests.unit.collect.driver import compiled
 
 ROOT = Path(__file__).parents[2]
-CAPTURE = ROOT / "tests/fixtures/h200/selfmatch-orphans/after"
 NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 TOOL = [sys.executable, "-m", "gpudiag"]
 PATTERN = "vllm.entrypoints"
@@ -71,6 +70,8 @@ SECRETS: Mapping[str, str] = {
     "database": _some(21),
 }
 S = SECRETS
+BOOKED = 77
+"""The PID on which the stand-in for NVIDIA's library books memory."""
 ARGV = (
     *("--model", "/models/m", "--port", "8000", "--tokenizer-mode", "auto", "--max-num-batched-tokens", "8192"),
     *("--api-key", S["api key"], f"--hf-token={S['hugging face']}", "--served-model-name", "m"),
@@ -144,15 +145,6 @@ POD = f"""      env:
       - name: HF_TOKEN
         value: "{S["hugging face"]}"
 """
-NVIDIA_SMI = """#!{python}
-import re, sys
-from pathlib import Path
-words = " ".join(sys.argv[1:])
-name = ("q.xml" if "-x" in words else "query-apps.csv" if "compute-apps" in words
-        else "query-gpu.csv" if "query-gpu" in words else "nvidia-smi.txt")
-text = "".join(Path({capture!r}, name).read_text().splitlines(keepends=True)[2:])
-print(re.sub({pids!r}, Path({told!r}).read_text(), text), end="")
-"""
 SERVER = "import sys, time; print(open(sys.argv[1]).read(), flush=True); time.sleep(60)"
 
 
@@ -178,7 +170,7 @@ def run(folder: Path, *words: str, before: tuple[str, ...] = (), **more: str) ->
 
 def outputs(folder: Path, bundle: str) -> Iterator[tuple[str, str]]:
     """Everything that explain makes of it."""
-    for form in ("text", "json", "markdown", "html"):
+    for form in ("terminal", "json", "markdown", "html"):
         done = run(folder, *TOOL, "explain", "--format", form, bundle)
         assert done.returncode in (0, 10, 11, 12), done.stderr
         yield form, done.stdout + done.stderr
@@ -200,24 +192,15 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     now = int(time.time()) - 60
     (folder / ".bash_history").write_text("".join(f"#{now + n}\n{line}\n" for n, line in enumerate(LINES)))
     (folder / ".zsh_history").write_text("".join(f": {now + n}:0;{line}\n" for n, line in enumerate(LINES)))
-    listed = re.findall(r", (\d+), \S+, \d+ MiB$", (CAPTURE / "query-apps.csv").read_text(), re.MULTILINE)
-    tool = folder / "bin" / "nvidia-smi"
-    tool.parent.mkdir()
-    told = {"python": sys.executable, "capture": str(CAPTURE), "told": str(folder / "server.pid")}
-    tool.write_text(NVIDIA_SMI.format(pids=rf"\b(?:{'|'.join(listed)})\b", **told))
-    tool.chmod(0o755)
     stated = [word for line in LINES[:3] for word in ("--kill", line)]
     words = ["collect", "--duration", "0.5", "-o", "x.tgz", "--log", "server.log", *stated]
     script = (
-        f'"$0" -c "$1" log-text "${{@:3:{len(ARGV)}}}" >server.log 2>&1 & echo -n $! >server.pid; '
-        f'exec "$0" -m gpudiag "${{@:{len(ARGV) + 3}}}"'
+        f"echo {BOOKED - 1} >/proc/sys/kernel/ns_last_pid; "
+        f'"$0" -c "$1" log-text "${{@:2:{len(ARGV)}}}" >server.log 2>&1 & [ $! = {BOOKED} ] || exit 9; '
+        f'exec "$0" -m gpudiag "${{@:{len(ARGV) + 2}}}"'
     )
-    before = (*NAMESPACE, "bash", "-c", script)
-    told_path = f"{tool.parent}:{os.environ['PATH']}"
-    done = run(
-        folder, sys.executable, SERVER, "-", *ARGV, *words, before=before,
-        **{**ENVIRONMENT, "HOME": str(folder), "PATH": told_path, "HISTFILE": ""},
-    )  # fmt: skip
+    before = (*NAMESPACE, "bash", "-c", script, sys.executable, SERVER, *ARGV)
+    done = run(folder, *words, before=before, **compiled(folder), **ENVIRONMENT, HOME=str(folder), HISTFILE="")
     assert (folder / "x.tgz").exists(), done.stderr
     return folder, done.stderr
 
@@ -227,14 +210,72 @@ def test_collected(machine: tuple[Path, str], tried: Tried) -> None:
     members = contents_of(folder / "x.tgz")
     found = {name: kinds for name, text in [*members.items(), ("what it said", said)] if (kinds := leaks(text))}
     assert found == {}
-    whole = "\n".join(members.values())
-    assert [
-        text for text in ("--api-key", "HF_TOKEN", PATTERN, USER, "4711", "non-default args") if text not in whole
-    ] == []
-    assert "--max-num-batched-tokens" in whole
-    assert whole.count("[redacted]") > len(SECRETS)
+    # What a diagnosis needs is there: whose argument vector and environment it was, and what the commands were.
+    row = json.loads(members["look-1/proc.json"])[str(BOOKED)]
+    kept = [word for word in ARGV if not leaks(word)]
+    assert [word for word in kept if word not in row["cmdline"].split("\0")] == []
+    assert row["environ"]["CUDA_VISIBLE_DEVICES"] == "0"
+    commands = [record["cmd"] for record in json.loads(members["kill-commands.json"])]
+    assert len(commands) == 2 * len(LINES) + 3
+    whole = "\n".join(commands)
+    assert [piece for piece in (PATTERN, USER, "4711", "%1", "NPM_TOKEN") if piece not in whole] == []
     tried(
-        "Kinds of secrets in arguments, environment, logs, history, stated commands: collect",
-        len(SECRETS),
-        "in no member",
+        "Kinds of secrets in arguments, environment, log, history, stated commands",
+        len(S),
+        "in no member of the bundle",
     )
+
+
+def test_explained(machine: tuple[Path, str], tried: Tried) -> None:
+    folder, _ = machine
+    shown = dict(outputs(folder, "x.tgz"))
+    assert {form: kinds for form, text in shown.items() if (kinds := leaks(text))} == {}
+    assert all(str(BOOKED) in text for form, text in shown.items() if form != "script")
+    tried("The same in the report as text, JSON, Markdown, HTML, and in its script", len(S), "in none of them")
+
+
+def test_redacted_twice(machine: tuple[Path, str], tried: Tried) -> None:
+    folder, _ = machine
+    done = run(folder, *TOOL, "redact", "x.tgz", "-o", "again.tgz")
+    assert done.returncode == 0, done.stderr
+    first, again = contents_of(folder / "x.tgz"), contents_of(folder / "again.tgz")
+    assert {name for name in first if first[name] != again.get(name)} == set()
+    tried("Sources of a bundle that was redacted already", len(first), "redacted again: not a byte differs")
+
+
+def test_without_redaction_and_redacted_later(tmp_path: Path, tried: Tried) -> None:
+    """A folder of outputs saved by hand, with what engines of containers print, redacted and explained."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    texts = {
+        "docker-inspect.json": INSPECTED,
+        "pod.yaml": POD,
+        "history.txt": "\n".join(LINES),
+        "server.log": "\n".join(LOG),
+        "ps.txt": "PID PPID USER COMMAND\n" + f"77 1 {USER} python3 -m {PATTERN} {' '.join(ARGV)}\n",
+        "session.txt": "".join(f"{USER}@node:~$ {line}\n" for line in LINES),
+    }
+    for name, text in texts.items():
+        (saved / name).write_text(text)
+    planted = {kind for text in texts.values() for kind in leaks(text)}
+    assert planted == set(SECRETS) - {"aws id", "aws secret", "nvidia"}, "these stand in an environment only"
+    done = run(tmp_path, *TOOL, "redact", "saved", "-o", "saved.tgz")
+    assert done.returncode == 0, done.stderr
+    members = contents_of(tmp_path / "saved.tgz")
+    assert {name: kinds for name, text in members.items() if (kinds := leaks(text))} == {}
+    whole = "\n".join(members.values())
+    assert [text for text in (PATTERN, USER, "4711", "--api-key", "always", "HF_TOKEN") if text not in whole] == []
+    shown = dict(outputs(tmp_path, "saved.tgz"))
+    assert {form: kinds for form, text in shown.items() if (kinds := leaks(text))} == {}
+    tried(
+        "Kinds of secrets in texts saved by hand: docker inspect, a pod, ps, history, log", len(planted), "in no copy"
+    )
+
+
+def test_run_and_its_bundle(tmp_path: Path, tried: Tried) -> None:
+    line = f"export GITHUB_TOKEN={S['github']}; curl -s -u me:{S['curl']} localhost:1; kill -0 $$"
+    done = run(tmp_path, *TOOL, "run", "--no-explain", "-o", "x.tgz", "--", line)
+    members = contents_of(tmp_path / "x.tgz")
+    assert {name: kinds for name, text in [*members.items(), ("said", done.stderr)] if (kinds := leaks(text))} == {}
+    assert "kill -0 $$" in "\n".join(members.values())
+    tried("Secrets in a command given to gpudiag run", 2, "in no member of its bundle")

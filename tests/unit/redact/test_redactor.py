@@ -57,6 +57,8 @@ LINES = st.one_of(
     st.builds("non-default args: {{'port': 80, 'api_key': ['{}']}}".format, PLAIN),
 )
 UNCHANGED = [
+    "INFO token budget 8192, key model.layers.10.self_attn.11.qkv_proj.12.weight13 not in the checkpoint",
+    "KeyError: 'model.embed_tokens.weight'; cache key torch_compile_cache/0123456789abcdef",
     "python3 -m vllm.entrypoints.openai.api_server --port 8000 --tokenizer /models/t --tokenizer-mode auto",
     "vllm serve m --max-num-batched-tokens 8192 --skip-tokenizer-init --ssl-keyfile /etc/key.pem",
     "TOKENIZERS_PARALLELISM=false PWD=/root vllm serve m",
@@ -80,6 +82,8 @@ def secret_of(line: str) -> str:
 
 @given(LINES)
 @example("vllm serve m --api-key Q7x\\z9 --port 80")
+@example("wandb: logged in with key Q75925d43504273d8b49fe7aa2d471baf4210cz9")
+@example("Incorrect API key provided: Q7aB3dE5gH7jK9mN1z9.")
 def test_no_secret_survives_in_a_line(line: str) -> None:
     redacted = Redactor().row(line)
     assert secret_of(line) not in redacted
