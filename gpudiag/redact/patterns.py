@@ -84,7 +84,8 @@ BEARER = Pattern(
 )
 SENTENCE = Pattern(
     r"(?P<front>\b(?:key|token|secret|password|credential)s?(?:\s(?:is|was|provided|used))?(?:\s?:)?\s['\"]?)"
-    r"(?P<value>(?=(?:[A-Za-z_+=-]{0,40}[0-9]){4})(?=[0-9_+=-]{0,40}[A-Za-z])[\w+=-]{16,512})(?![\w+=/:-]|\.\w)",
+    r"(?P<value>(?=(?:[A-Za-z_+=-]{0,40}[0-9]){4})(?=[0-9_+=-]{0,40}[A-Za-z])[\w+=-]{16,512})"
+    r"(?=\.?(?:[\s\x00'\",;)\]}]|\\|\Z))",
     needs=("key", "token", "secret", "password", "credential"),
     flags=re.IGNORECASE,
 )

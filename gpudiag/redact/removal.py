@@ -45,7 +45,7 @@ _VALUES = (
 """Expressions whose value may be quoted."""
 _WHOLE = (
     (COOKIE, AUTHORIZATION), (URL, URL_CREDENTIALS), (QUERY, URL_CREDENTIALS), (WEBHOOK, URL_CREDENTIALS),
-    (PRIVATE_KEY, TOKEN), (SENTENCE, ASSIGNED),
+    (PRIVATE_KEY, TOKEN),
 )  # fmt: skip
 """Expressions whose value is all of it secret."""
 _NO_SECRET = re.compile(
@@ -121,6 +121,8 @@ class Removal:
                 text = pattern.compiled.sub(partial(self._whole, kind=kind), text)
         text = self._named(text)
         text = self._short(text)
+        if SENTENCE.may_match(text.casefold()):  # What is no option's and no variable's value may be one in words.
+            text = SENTENCE.compiled.sub(partial(self._whole, kind=ASSIGNED), text)
         if SHAPES.may_match(text.casefold()):
             text = SHAPES.compiled.sub(lambda match: self._removed(match[0], TOKEN), text)
         return text

@@ -165,8 +165,8 @@ def fates(
 
     ``laws`` and ``version`` are asked by the engine's name. Who has ended already has no fate; who was only sent a
     signal that it may handle has one if a law speaks of itself. What is nearer to the cause is believed first, and of
-    two sentences equally near the surer, then the one that stands first. Beyond ``MAX_PAIRS`` or ``MAX_ASKED`` nothing is
-    said.
+    two sentences equally near the surer, then the one that stands first. Beyond ``MAX_PAIRS`` or ``MAX_ASKED``
+    nothing is said.
     """
     if len(endings) * len(members) > MAX_PAIRS:
         return {}
