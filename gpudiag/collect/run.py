@@ -63,11 +63,16 @@ class Ran(NamedTuple):
 
 
 class _Signals:
-    """While it is in force a signal is for the command; after the command it ends the wait; a second one ends all."""
+    """While it is in force a signal before the command ends all, so that it is not run; from its start on a signal is
+    for the command; after the command it ends the wait, and a second one ends all.
+    """
 
     def __init__(self) -> None:
-        self.command: Command | None = None
         self.asked_to_end = False
+        self._command: Command | None = None
+        self._starting = False
+        self._early: list[int] = []
+        """What came while the command was being started."""
         self._before: list[tuple[int, object]] = []
 
     def __enter__(self) -> _Signals:
@@ -80,12 +85,22 @@ class _Signals:
         for number, handler in self._before:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def start(self, line: Line) -> Command:
+        """Start the command. It may have said its first word before this returns."""
+        self._starting = True
+        self._command = Command(line)
+        for number in self._early:
+            self._command.send(number)
+        return self._command
+
     def _take(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if self.command is not None and not self.command.poll():
-            self.command.send(number)
+        if self._command is not None and not self._command.poll():
+            self._command.send(number)
+        elif self._command is None and self._starting:
+            self._early.append(number)
         elif number != signal.SIGHUP:
-            if self.asked_to_end:
+            if self.asked_to_end or self._command is None:
                 raise KeyboardInterrupt
             self.asked_to_end = True
 
@@ -173,7 +188,7 @@ def _until_written(job: Job, runner: Runner) -> None:
 
 
 def _command(line: Line, runner: Runner, signals: _Signals) -> Done:
-    command = signals.command = Command(line)
+    command = signals.start(line)
     runner.pids.extend(command.pids)
     # At once, both: a recorder that is killed from here on has it in its bundle.
     runner.start(_record_source(_BEGUN, command.begun.record()))

@@ -414,6 +414,24 @@ def test_an_interrupt_in_the_middle_leaves_a_whole_bundle(tmp_path: Path) -> Non
     assert not [name for name in instances() if name.startswith(f"gpudiag-{recorder.pid}-")]
 
 
+def test_an_interrupt_while_the_command_is_being_started_reaches_it(tmp_path: Path) -> None:
+    """The command's first word may be heard before the recorder knows that it has started it."""
+    with start(tmp_path, "kill -INT $PPID; sleep 60") as recorder:
+        recorder.communicate(timeout=30)
+    assert recorder.returncode == 130
+    assert not read_contents(tmp_path / "x.tgz").flaws
+
+
+def test_an_interrupt_before_the_command_keeps_it_from_being_run(tmp_path: Path) -> None:
+    with start(tmp_path, f"echo begun >{tmp_path}/begun") as recorder:
+        assert wait_for(lambda: (tmp_path / "x.tgz.partial").exists())
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate(timeout=30)
+    assert recorder.returncode == 130
+    assert not (tmp_path / "begun").exists()
+    assert read_contents(tmp_path / "x.tgz.partial").bundle
+
+
 @needs_namespace
 def test_without_the_right_to_trace_processes_are_followed_over_netlink(tmp_path: Path) -> None:
     """Root without CAP_SYS_ADMIN. On this machine nobody has mounted tracefs, and the recorder may not.
