@@ -12,7 +12,7 @@ def main() -> None:
 
         raise SystemExit(collect(sys.argv[2:]))
     if sys.argv[1:2] == ["run"]:
-        from gpudiag.collect.run_main import main as run
+        from gpudiag.collect.alone import run
 
         raise SystemExit(run(sys.argv[2:]))
     if sys.argv[1:2] == ["watch"]:

@@ -28,6 +28,9 @@ SOURCE_CAP = 64 * 1024 * 1024
 """Bytes of one source, header lines included."""
 TOTAL_CAP = 256 * 1024 * 1024
 """Bytes of all sources together."""
+RATIO_CAP = 200
+"""How many times larger than the file its content may be, above ``RATIO_FREE``. Tool output reaches about 30."""
+RATIO_FREE = 32 * 1024 * 1024
 WRITTEN_NAME_CAP = 100
 """Bytes of a source's name: what a tar header holds without an extension."""
 READ_NAME_CAP = 240

@@ -6,11 +6,10 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO, Callable, Iterator, Optional
 
+from gpudiag.bundle.format import RATIO_CAP, RATIO_FREE
+
 INFLATED_CAP = 512 * 1024 * 1024
 """Bytes that are inflated at most, those that are skipped included."""
-RATIO_CAP = 200
-"""How many times larger than the file its content may be, above ``RATIO_FREE``. Tool output reaches about 30."""
-RATIO_FREE = 32 * 1024 * 1024
 SEARCH_CAP = 10_000
 """Places at which a member could begin and none does, after which the search is given up."""
 REREAD_CAP = 4

@@ -12,7 +12,7 @@ import zlib
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from gpudiag.bundle.format import (
     BLOCK,
@@ -20,6 +20,8 @@ from gpudiag.bundle.format import (
     END,
     OUTCOME_VALUES,
     OUTCOMES,
+    RATIO_CAP,
+    RATIO_FREE,
     RECORDS,
     SOURCE_CAP,
     SOURCES_CAP,
@@ -41,6 +43,11 @@ HEAD_CAP = 65536
 _IN_MEMORY = 4 * 1024 * 1024
 """Bytes of an unfinished source that stay in memory; beyond that it is spooled to a nameless file."""
 _CHUNK = 1 << 16
+_SAFE_RATIO = RATIO_CAP * 3 // 4
+_SAFE_FREE = RATIO_FREE * 3 // 4
+"""A reader also counts records and padding."""
+_LEFT_OF_MONOTONY = 1024 * 1024
+"""Bytes that are kept of a source whose content is so uniform that a reader would take the bundle for a bomb."""
 
 
 class BundleWriter:
@@ -56,12 +63,15 @@ class BundleWriter:
         self._sink = PartialFile(path, sync) if sink is None else sink
         self._names: Set[str] = set()
         self._sums: Dict[str, str] = {}
-        self._kept = 0
+        self._kept = self._packed = 0
         self._outcomes = 0
         self._member(_entry(START, start.to_json(), self._sums))
 
-    def source(self, member: str) -> SourceWriter:
-        """Begin a source. Nothing of it is in the bundle before it is closed."""
+    def source(self, member: str, most: Optional[int] = None) -> SourceWriter:
+        """Begin a source. Nothing of it is in the bundle before it is closed.
+
+        ``most``: bytes that are kept of it; ``None``: as many as the format allows.
+        """
         problem = name_problem(member, WRITTEN_NAME_CAP)
         if problem is None and is_record(member):
             problem = f"{RECORDS}/ is the format's own folder"
@@ -72,7 +82,19 @@ class BundleWriter:
         if problem is not None:
             raise ValueError(f"{member!r} cannot be written: {problem}")
         self._names.add(member)
-        return SourceWriter(self, member, min(SOURCE_CAP, TOTAL_CAP - self._kept) - HEAD_CAP)
+        allowed = min(SOURCE_CAP, TOTAL_CAP - self._kept) - HEAD_CAP
+        return SourceWriter(self, member, allowed if most is None else min(allowed, most))
+
+    def room(self, size: int, text: Callable[[], Iterable[bytes]]) -> int:
+        """How many bytes of a source of this size a reader will take; only ``SourceWriter`` calls this."""
+        total = self._kept + size
+        if total <= _SAFE_FREE:
+            return size
+        deflate = zlib.compressobj(1)
+        packed = sum(len(deflate.compress(chunk)) for chunk in text()) + len(deflate.flush())
+        if total <= min(TOTAL_CAP, _SAFE_RATIO * (self._packed + packed)):
+            return size
+        return min(size, _LEFT_OF_MONOTONY)
 
     def finish(self, clocks: Clocks, pids: Sequence[int] = ()) -> Path:
         """Write the end record and the checksums and give the file its name."""
@@ -107,6 +129,7 @@ class BundleWriter:
             self._put(deflate.flush())
 
     def _put(self, data: bytes) -> None:
+        self._packed += len(data)
         self._sink.put(data)
 
 
@@ -160,11 +183,21 @@ class SourceWriter:
         A source of which nothing was written and that is not ``ok`` gets no entry, only its outcome.
         """
         with self._spool:
+            self._fit()
             result, head = self._result(
                 Outcome(self._member, outcome, because, source, command, started_ns, duration_s, exit_code, tuple(pids))
             )
             self._bundle.commit(result, chain([head], self._written()))
         return result
+
+    def _fit(self) -> None:
+        """Cut what would make the bundle unreadable."""
+        written = self._spool.tell()
+        room = self._bundle.room(written, self._written)
+        if room < written:
+            self._spool.seek(room)
+            self._spool.truncate()
+            self._cut = True
 
     def _result(self, told: Outcome) -> Tuple[Outcome, bytes]:
         """What the caller tells, completed with what was written; and the header lines."""

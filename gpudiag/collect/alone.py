@@ -5,22 +5,39 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+_INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``run`` runs a command, anything else collects; the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["run"]:
-        from gpudiag.collect.run_main import main as run
-
-        return run(words[1:])
-    return collect(words)
+    return run(words[1:]) if words[:1] == ["run"] else collect(words)
 
 
 def collect(words: Sequence[str]) -> int:
     """``gpudiag collect``: at work before it is loaded."""
-    from gpudiag.collect.ahead import begin
+    try:
+        from gpudiag.collect.ahead import begin
 
-    begun = begin(words)
-    from gpudiag.collect.main import main as command
+        begun = begin(words)
+        from gpudiag.collect.main import main as command
 
-    return command(words, begun=begun)
+        return command(words, begun=begun)
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def run(words: Sequence[str]) -> int:
+    """``gpudiag run``."""
+    try:
+        from gpudiag.collect.run_main import main as command
+
+        return command(words)
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    """Before it has begun to write, or after the end of that: in between the command has more to say."""
+    sys.stderr.write("gpudiag: interrupted\n")
+    return _INTERRUPTED

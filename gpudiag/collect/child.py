@@ -14,6 +14,8 @@ from gpudiag.collect.source import Ended, Source
 
 ROW, STARTED, ENDED = "=", "p", "e"
 """First character of a line in the pipe of a ``produce``; a tool's pipe holds its output as it is."""
+NOT_STARTED = 127
+"""Exit code of a child that could not become its tool; a shell's words for the same are its own, and not empty."""
 _PIPE = 3
 _CHUNK = 1 << 16
 _OUTLIVES_S = 5
@@ -80,7 +82,7 @@ def _child(source: Source, writing: int, listening: int | None) -> NoReturn:
         signal.alarm(int(source.deadline_s) + _OUTLIVES_S)
         if source.argv:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            status = 127
+            status = NOT_STARTED
             os.execve(source.argv[0], source.argv, dict(tool_environment()))
         _produce(source)
         status = 0

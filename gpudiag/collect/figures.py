@@ -11,6 +11,8 @@ from gpudiag.collect.runner import Job
 
 _MIB = 1 << 20
 _LISTS = ("Compute", "Graphics", "MPSCompute")
+_OF_GPU = re.compile(rb"MiB|N/A|<gpu\b")
+"""What nvidia-smi says of any GPU, in every one of its forms."""
 _ROW = re.compile(r'^,?"(\d{1,9})": ', re.MULTILINE)
 
 
@@ -47,6 +49,11 @@ def booked_mib(jobs: Iterable[Job]) -> dict[int, float]:
             for pid, mib in _of_csv(job.text, "pid", "used_gpu_memory [MiB]"):
                 listed[pid] = listed.get(pid, 0.0) + (mib or 0.0)
     return found or listed
+
+
+def tells_of_gpu(job: Job) -> bool:
+    """Whether a source of the GPUs was read well and holds something about one."""
+    return job.good and (job.source.member == "nvml.json" or _OF_GPU.search(job.text) is not None)
 
 
 def written_pids(text: str) -> tuple[int, ...]:

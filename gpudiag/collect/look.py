@@ -9,6 +9,8 @@ from gpudiag.collect.child import heard
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Following, Out, Source
 
+_SMI_BYTES = 2 << 20
+"""Of nvidia-smi: sixteen GPUs with a thousand processes take less. What prints more is out of its mind."""
 PS = "ps -eo pid,ppid,pgid,sid,user:20,stat,lstart,etimes,nlwp,rss,wchan:24,comm,args --cols 4000"
 _QUERIES = (("nvidia-smi.txt", "nvidia-smi", None),)
 _MORE_QUERIES = (
@@ -139,6 +141,7 @@ def _tool(command: str, member: str, deadline_s: float, name: str, path: str | N
         command=command,
         evidence=evidence,
         absent=None if path is not None else f"{name} is not installed",
+        most=_SMI_BYTES if name == "nvidia-smi" else None,
     )
 
 

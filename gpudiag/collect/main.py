@@ -42,18 +42,23 @@ def main(
     signal.signal(signal.SIGTERM, _interrupt)
     # A session that drops is the kind of thing that is being recorded.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return _far(asked) if asked.hosts else _here(asked, Machine() if machine is None else machine, begun)
+    if asked.hosts:
+        return _far(asked)
+    say("gpudiag: looking; nothing on this machine is changed")
+    return _here(asked, Machine() if machine is None else machine, begun)
 
 
 def _here(asked: Chosen, machine: Machine, begun: Mapping[str, Begun]) -> int:
     options = asked.recording
-    say("gpudiag: looking; nothing on this machine is changed")
     try:
         done = record(options, machine, extra_sources, RowSecrets if asked.redact else None, Progress(), begun)
     except KeyboardInterrupt:
         say(f"gpudiag: interrupted; what was seen until then is in {_name(options.path, PARTIAL)}")
         return EXIT_INTERRUPTED
     except OSError as error:
+        if asked.own_name and isinstance(error, FileExistsError):
+            # Another collector has taken the name in the same second; nothing has been looked at yet.
+            return _here(asked.beside(), machine, begun)
         name = _name(options.path)
         say(f"gpudiag: {name} cannot be written: {error.strerror or error}. {_rest(options.path)}")
         return EXIT_WRITE

@@ -33,6 +33,8 @@ class Chosen(NamedTuple):
     """Empty: this machine."""
     folder: Path | None
     """Where the bundles of far hosts go; ``None``: ``recording.path`` is the one host's file."""
+    own_name: bool
+    """Nobody has named the bundle's file, so any name will do."""
     far_words: tuple[str, ...]
     """The options that hold on a far host too, as words."""
     deadline_s: float | None
@@ -42,6 +44,12 @@ class Chosen(NamedTuple):
     redact: bool
     explain: bool
     print_collector: bool
+
+    def beside(self) -> Chosen:
+        """The same under a name that nobody else takes."""
+        path = self.recording.path
+        renamed = self.recording._replace(path=path.with_name(f"{path.stem}-{os.getpid()}{path.suffix}"))
+        return self._replace(recording=renamed, own_name=False)
 
     @property
     def mark(self) -> str:
@@ -75,6 +83,7 @@ def chosen(words: Sequence[str]) -> Chosen:
         recording=recording,
         hosts=hosts,
         folder=folder,
+        own_name=not hosts and (given.output is None or path != given.output),
         far_words=tuple(_far_words(given)),
         deadline_s=given.deadline,
         python=given.python or "python3",
@@ -173,7 +182,7 @@ def _targets(given: argparse.Namespace, hosts: Sequence[Destination]) -> tuple[P
         folder = output or writable()
         if hosts:
             return folder, folder
-        output = folder / default_name(os.uname().nodename, mark)
+        return folder / default_name(os.uname().nodename, mark), None
     if output != STANDARD_OUTPUT and os.path.lexists(output):
         raise ValueError(f"{output} exists already")
     return output, None

@@ -102,7 +102,7 @@ def record(
         bundle.close()
     return Recorded(
         path=options.path,
-        answered=any(job.good for job in shown if job.source.member in look.GPU_MEMBERS),
+        answered=any(figures.tells_of_gpu(job) for job in shown if job.source.member in look.GPU_MEMBERS),
         used_mib=figures.used_mib(shown),
         booked_mib=figures.booked_mib(shown),
         seconds=time.monotonic() - started,

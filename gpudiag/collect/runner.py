@@ -16,7 +16,7 @@ from typing import Callable, cast
 from gpudiag.bundle.format import OUTCOME_VALUES
 from gpudiag.bundle.writer import BundleWriter, SourceWriter
 from gpudiag.collect.ahead import Begun
-from gpudiag.collect.child import ENDED, ROW, STARTED, spawn
+from gpudiag.collect.child import ENDED, NOT_STARTED, ROW, STARTED, spawn
 from gpudiag.collect.secrets import Secrets
 from gpudiag.collect.source import Source
 
@@ -97,7 +97,7 @@ class Runner:
     def start(self, source: Source, folder: str | None = None, begun: Begun | None = None) -> Job:
         """Start a source; ``folder`` is the look that it is part of. ``begun``: it is at work already."""
         member = source.member if folder is None else f"{folder}/{source.member}"
-        job = Job(source, member, self._bundle.source(member))
+        job = Job(source, member, self._bundle.source(member, source.most))
         if source.absent is not None:
             self._end(job, "absent", source.absent)
             return job
@@ -223,7 +223,7 @@ class Runner:
         code = None if job.status is None else _exit_code(job.status)
         if job.source.argv:
             job.exit_code = code
-            self._end(job, "ok", None)
+            self._end(job, *_of_program(code, said=bool(job.text)))
         elif job.told is not None:
             outcome, because, job.exit_code = job.told
             self._end(job, outcome, because)
@@ -289,6 +289,15 @@ def _told(data: bytes) -> tuple[str, str | None, int | None] | None:
         because if isinstance(because, str) else None,
         code if isinstance(code, int) else None,
     )
+
+
+def _of_program(code: int | None, *, said: bool) -> tuple[str, str | None]:
+    """Outcome and reason of a program that has ended. What its exit code means is left to those who read its words."""
+    if code is not None and code < 0:
+        return "truncated", f"signal {-code} ended the program"
+    if code == NOT_STARTED and not said:
+        return "denied", "the program could not be started"
+    return "ok", None
 
 
 def _exit_code(status: int) -> int:

@@ -34,6 +34,7 @@ class Source:
         absent: str | None = None,
         listens: bool = False,
         then: Following | None = None,
+        most: int | None = None,
     ) -> None:
         self.name = name
         """What a person reads while it runs: ``kernel log``."""
@@ -56,6 +57,8 @@ class Source:
         """``produce`` waits for a line from the collector (``child.heard``, ``Runner.tell``)."""
         self.then = then
         """Sources that are started when it has ended."""
+        self.most = most
+        """Bytes that are kept of it; when it has written more, it is ended. ``None``: as many as a bundle takes."""
 
 
 class Following(Protocol):

@@ -44,8 +44,10 @@ def without_root(instead: str) -> str:
 
 def holds(done: Recorded) -> str:
     """What holds memory, in half a sentence."""
-    if not done.answered or not done.used_mib:
+    if not done.answered:
         return "no GPU source answered"
+    if not done.used_mib:
+        return "no figure of a GPU's memory was told"
     used = ", ".join(f"GPU {index} {size:.0f} MiB" for index, size in sorted(done.used_mib.items()))
     largest = sorted(done.booked_mib.items(), key=lambda pair: -pair[1])
     names = ", ".join(f"PID {pid} {size:.0f} MiB" for pid, size in largest[:_NAMED_PIDS])

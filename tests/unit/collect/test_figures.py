@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpudiag.collect.figures import booked_mib, used_mib
+from gpudiag.collect.figures import booked_mib, tells_of_gpu, used_mib
 from gpudiag.collect.runner import Job
 from gpudiag.collect.source import Source
 
@@ -38,3 +38,19 @@ def test_what_is_no_list_books_nothing(text: str) -> None:
 
 def test_a_list_that_failed_books_nothing() -> None:
     assert booked_mib([answered("query-apps.csv", APPS, "denied")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("member", "text", "outcome", "told"),
+    [
+        ("nvidia-smi.txt", "| N/A   31C    P0 |  900MiB / 1000MiB |", "ok", True),
+        ("q.xml", '<gpu id="00000000:00:06.0">', "ok", True),
+        ("query-gpu.csv", "index, memory.used [MiB]\n0, [N/A]\n", "ok", True),
+        ("nvml.json", NVML, "ok", True),
+        ("nvidia-smi.txt", "", "ok", False),
+        ("nvidia-smi.txt", "\0\1\2 noise", "ok", False),
+        ("nvidia-smi.txt", "| 900MiB / 1000MiB |", "timed_out", False),
+    ],
+)
+def test_an_answer_is_one_that_tells_of_a_gpu(member: str, text: str, outcome: str, told: bool) -> None:
+    assert tells_of_gpu(answered(member, text, outcome)) is told
