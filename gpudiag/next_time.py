@@ -16,12 +16,12 @@ What a recorded command has tried in vain is not proposed again, in whatever spe
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudiag.report.contract import NextTime
 from gpudiag.rules.engines import shipped_engines
+from gpudiag.shell.printable import quoted
 from gpudiag.shell.replay import StepReplay
 from gpudiag.shell.signals import KILL
 from gpudiag.simulation.choose import ASSUMED_USER, Pick
@@ -121,7 +121,7 @@ def _supervised(scene: Scene, members: Sequence[Life]) -> Iterator[Candidate]:
     unit = next(iter(units)) if len(units) == 1 else None
     if unit is not None:
         why = "systemd stops all that is in the unit's control group, whatever it is called, and starts nothing again"
-        yield Candidate(f"systemctl stop {shlex.quote(unit)}", why)
+        yield Candidate(f"systemctl stop {quoted(unit)}", why)
     boxes = {scene.groups.container_of(life.pid) for life in members}
     box = next(iter(boxes)) if len(boxes) == 1 else None
     names = sorted(name for name, number in scene.groups.containers.items() if number == box)
@@ -129,7 +129,7 @@ def _supervised(scene: Scene, members: Sequence[Life]) -> Iterator[Candidate]:
         name = next((name for name in names if name != box), box)
         engine = "podman" if any("libpod" in scene.groups.paths.get(life.pid, "") for life in members) else "docker"
         why = "the container engine ends everything inside, and a restart policy does not start it again"
-        yield Candidate(f"{engine} stop {shlex.quote(name)}", why)
+        yield Candidate(f"{engine} stop {quoted(name)}", why)
 
 
 def _groups(members: Sequence[Life]) -> Iterator[Candidate]:
@@ -161,9 +161,9 @@ def _pattern(family: Family, members: Sequence[Life]) -> Iterator[Candidate]:
     if len(known) < len(stems) or len(known) > MAX_NAMED:
         return
     pattern = f"^({'|'.join(map(_escaped, known))})"
-    owner = f"-u {shlex.quote(family.user)} " if family.user is not None else ""
+    owner = f"-u {quoted(family.user)} " if family.user is not None else ""
     yield Candidate(
-        f"pkill -KILL {owner}-f {shlex.quote(pattern)}",
+        f"pkill -KILL {owner}-f {quoted(pattern)}",
         "it names the title of every process of the server; it is anchored, so it does not match the shell that runs "
         "it; other servers with these titles would be hit too",
     )

@@ -14,6 +14,7 @@ from gpudiag.redact.hint import REDACTED
 from gpudiag.redact.redactor import Redactor
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
+from gpudiag.shell.printable import quoted
 from gpudiag.timeline.daemons import daemon_name, is_daemon, is_desktop, is_of_the_machine
 from gpudiag.timeline.facts.gap import COLLECT, missing_sources
 from gpudiag.timeline.facts.holder import alive_root, started_again
@@ -265,7 +266,7 @@ def _boot_check(incident: Incident, life: Life) -> str | None:
     boot_id = incident.boot_id(life.host)
     if boot_id is None or life.start_ticks is None:
         return None
-    return f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {shlex.quote(boot_id)} ]'
+    return f'[ "$(cat /proc/sys/kernel/random/boot_id)" = {quoted(boot_id)} ]'
 
 
 def identity_check(life: Life) -> str:
@@ -275,7 +276,7 @@ def identity_check(life: Life) -> str:
         ticks = f"$(tr '\\n' ' ' </proc/{pid}/stat | sed 's/.*) //' | cut -d' ' -f20)"
         return f'[ "{ticks}" = {life.start_ticks} ]'
     if _last_seen_dead(life) and life.comm:  # a dead leader has no command line left, only its comm
-        return f'[ "$(cat /proc/{pid}/comm)" = {shlex.quote(life.comm)} ]'
+        return f'[ "$(cat /proc/{pid}/comm)" = {quoted(life.comm)} ]'
     # A title fills the rest of its old command line with NULs, so blanks at the end say nothing.
     line = f"\"$(tr '\\0\\n' '  ' </proc/{pid}/cmdline | sed 's/ *$//')\""
     recorded, cut = life.recorded_cmdline
@@ -285,18 +286,18 @@ def identity_check(life: Life) -> str:
     if not name:
         return "false"
     if life.booked_name is None and name == life.comm:  # fuser and lsof print the comm, and no command line
-        return f'[ "$(cat /proc/{pid}/comm)" = {shlex.quote(name)} ]'
+        return f'[ "$(cat /proc/{pid}/comm)" = {quoted(name)} ]'
     if name.startswith("..."):  # nvidia-smi's table keeps the end of a long path
-        return f"case {line} in *{shlex.quote(name[3:])}|*{shlex.quote(name[3:] + ' ')}*) :;; *) false;; esac"
-    return f"case {line} in {shlex.quote(name)}|{shlex.quote(name + ' ')}*) :;; *) false;; esac"
+        return f"case {line} in *{quoted(name[3:])}|*{quoted(name[3:] + ' ')}*) :;; *) false;; esac"
+    return f"case {line} in {quoted(name)}|{quoted(name + ' ')}*) :;; *) false;; esac"
 
 
 def _same_command_line(line: str, recorded: str, *, cut: bool) -> str:
     """Compares with what was recorded, except where a secret stood: it goes into no command that is pasted around."""
     pieces = Redactor().row(recorded).split(REDACTED)
     if len(pieces) == 1 and not cut:
-        return f"[ {line} = {shlex.quote(recorded)} ]"
-    pattern = "*".join(shlex.quote(piece) if piece else "" for piece in pieces)
+        return f"[ {line} = {quoted(recorded)} ]"
+    pattern = "*".join(quoted(piece) if piece else "" for piece in pieces)
     return f"case {line} in {pattern}{'*' if cut else ''}) :;; *) false;; esac"
 
 

@@ -6,12 +6,12 @@ What a control group, the descent or the keeper's own list shows. A title alone 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudiag.collect.groups import Keepers, named
 from gpudiag.model import Citation, Container, Unit
+from gpudiag.shell.printable import quoted
 from gpudiag.timeline.coupling import MAX_COMMAND_LINE
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import is_supervisor
@@ -102,7 +102,7 @@ def _container(incident: Incident, life: Life, groups: Keepers) -> Custody | Non
     if name is None:
         return None
     engine = "podman" if _is_podman(life, shim) else "docker"
-    command = f"{engine} stop {shlex.quote(name)}" if _PLAIN_NAME.fullmatch(name) else None
+    command = f"{engine} stop {quoted(name)}" if _PLAIN_NAME.fullmatch(name) else None
     cites = (row.cited,) if row is not None else ()
     return Custody("docker", name, command, _runs(incident, row, shim), kept if row is None else "listed", cites)
 
@@ -160,7 +160,7 @@ def _by_image(incident: Incident, life: Life) -> Custody | None:
     if family.engine not in _WORDS.split((row.image or "").lower()) or not _PLAIN_NAME.fullmatch(row.name or ""):
         return None
     because = "the only container that runs has an image of its engine"
-    return Custody("docker", row.name or "", f"docker stop {shlex.quote(row.name or '')}", True, because, (row.cited,))
+    return Custody("docker", row.name or "", f"docker stop {quoted(row.name or '')}", True, because, (row.cited,))
 
 
 def _pool(incident: Incident, life: Life) -> Custody | None:
@@ -188,7 +188,7 @@ def _unit(incident: Incident, life: Life, groups: Keepers) -> Custody | None:
     main = next(_first_of_unit(incident, life, row), None)
     if main is not None and main is not life and (is_supervisor(main) or is_terminal(main)):
         return None  # it starts jobs that are not the unit's own
-    command = f"systemctl stop {shlex.quote(name)}" if _PLAIN_NAME.fullmatch(name) else None
+    command = f"systemctl stop {quoted(name)}" if _PLAIN_NAME.fullmatch(name) else None
     runs = None if row is None or row.active is None else row.active == "active"
     if row is None and main is not None:
         runs = incident.alive(main)
