@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Context, Out, Source
-from gpudiag.collect.watching import taken
+from gpudiag.collect.watching import places
 
 _KILLS_DEADLINE_S = 8.0
 _KERNEL_DEADLINE_S = 5.0
 _HOST_DEADLINE_S = 5.0
+_RING_DEADLINE_S = 15.0
 
 
 def sources(context: Context) -> list[Source]:
@@ -30,13 +33,21 @@ def sources(context: Context) -> list[Source]:
             command="dmesg",
         ),
         Source("host", "host.txt", _HOST_DEADLINE_S, produce=lambda out: _host(machine, out)),
-        *taken.sources(machine, context.ring),
+        *_flight_recorder(machine, context.ring),
     ]
     if context.logs:
         from gpudiag.collect import logs
 
         found += logs.sources(machine, [logs.LogFile(path, path) for path in context.logs])
     return found
+
+
+def _flight_recorder(machine: Machine, folder: str | None) -> list[Source]:
+    """``folder``: of the ring, where a person has named one. None where nobody has ever recorded."""
+    looked = places.folders(folder, root=machine.root)
+    if folder is None and not any(os.path.isdir(name) for name in looked):  # noqa: PTH112
+        return []
+    return [Source("flight recorder", "watch.jsonl", _RING_DEADLINE_S, produce=lambda out: _ring(machine, looked, out))]
 
 
 # What a child does is imported in the child: there it costs nobody else time.
@@ -58,3 +69,9 @@ def _host(machine: Machine, out: Out) -> None:
     from gpudiag.collect import host
 
     host.produce(machine, out)
+
+
+def _ring(machine: Machine, looked: list[str], out: Out) -> None:
+    from gpudiag.collect.watching import taken
+
+    taken.produce(machine, looked, out)

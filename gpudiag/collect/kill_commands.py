@@ -15,7 +15,7 @@ from gpudiag.collect.issued import Issued, merged
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.source import Context, Ended, Out
 from gpudiag.collect.tails import tail
-from gpudiag.collect.watching import taken, witnesses
+from gpudiag.collect.watching import places, taken, witnesses
 
 _LOG_S = 2.0
 """How long a program is asked about one kind of record."""
@@ -99,7 +99,7 @@ def _from_audit(machine: Machine, out: Out, problems: list[str], passwd: str) ->
 
 def _from_ring(context: Context, problems: list[str], passwd: str) -> Iterator[Issued]:
     try:
-        ring = taken.found(context.machine, taken.folders(context.machine, context.ring))
+        ring = taken.found(context.machine, places.folders(context.ring, root=context.machine.root))
     except OSError as error:
         problems.append(f"the flight recorder's ring: {error.strerror or error}")
         return

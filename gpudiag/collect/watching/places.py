@@ -24,6 +24,11 @@ def searched(*, root: bool) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def folders(folder: str | None, *, root: bool) -> list[str]:
+    """Where rings may be; ``folder``: where a person says that one is."""
+    return searched(root=root) if folder is None else [folder]
+
+
 def _state(given: str | None, home: str) -> str:
     # The specification has relative values ignored.
     return f"{given if given and given.startswith('/') else f'{home}/.local/state'}/gpudiag"

@@ -10,16 +10,13 @@ from typing import BinaryIO, NamedTuple, cast
 
 from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
-from gpudiag.collect.source import Ended, Out, Source
-from gpudiag.collect.watching import places
+from gpudiag.collect.source import Ended, Out
 from gpudiag.collect.watching.known import Row
 from gpudiag.collect.watching.ring import PART, segments
 
-MEMBER = "watch.jsonl"
 _CAP = 12 << 20
 """Bytes of the newest segments that are taken along."""
 _HEAD_CAP = 1 << 16
-_DEADLINE_S = 15.0
 _SNAPSHOT_ENDS = (b'{"is":"all"}\n', PART)
 
 
@@ -31,14 +28,6 @@ class Taken(NamedTuple):
     """Older ones that are not taken along."""
     others: int
     """Of another boot or PID namespace."""
-
-
-def sources(machine: Machine, folder: str | None) -> list[Source]:
-    """``folder``: of the ring, where a person has named one. None where nobody has ever recorded."""
-    looked = folders(machine, folder)
-    if folder is None and not any(os.path.isdir(name) for name in looked):  # noqa: PTH112
-        return []
-    return [Source("flight recorder", MEMBER, _DEADLINE_S, produce=lambda out: _produce(machine, looked, out))]
 
 
 def lines(taken: Taken) -> Iterator[bytes]:
@@ -85,12 +74,8 @@ def found(machine: Machine, looked: Sequence[str]) -> Taken | None:
     return Taken((), 0, others) if others else None
 
 
-def folders(machine: Machine, folder: str | None) -> list[str]:
-    """Where rings may be; ``folder``: where a person says that one is."""
-    return places.searched(root=machine.root) if folder is None else [folder]
-
-
-def _produce(machine: Machine, looked: Sequence[str], out: Out) -> None:
+def produce(machine: Machine, looked: Sequence[str], out: Out) -> None:
+    """The lines of the ring in one of these folders."""
     try:
         taken = found(machine, looked)
     except OSError as error:
