@@ -337,8 +337,10 @@ class Census:
         return any((seen := other.sightings.get(look.id)) is not None and seen.in_table for other in later)
 
     def alive(self, life: Life, look: Look) -> bool | None:
-        """As ``present``, but a plain zombie is dead; a zombie leader with live threads is not."""
+        """As ``present``, but a plain zombie is dead, then and ever after; a zombie leader with live threads is not."""
         there = self.present(life, look)
+        if there is None and any(seen.zombie and seen.live_threads == 0 for seen in life.sightings.values()):
+            return False
         if there is not True:
             return there
         sighting = life.sightings[look.id]

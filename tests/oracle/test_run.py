@@ -447,8 +447,13 @@ def test_without_the_right_to_trace_processes_are_followed_over_netlink(tmp_path
     assert "process events over netlink" in done.stderr
     told = report(tmp_path)
     *_, pkill = told["actions"][0]["steps"]
-    assert pkill["ran"] == "no"
-    assert "no pkill was started" in pkill["because"]
+    contents = read_contents(tmp_path / "x.tgz")
+    (kept,) = [item for _, item in contents.outcomes if item.member == "process-events.jsonl"]
+    unnamed = '"comm": null' in texts(contents)["process-events.jsonl"]
+    # On a busy machine events are lost, or what a program was is asked too late: then silence is no proof.
+    assert pkill["ran"] == "no" or (pkill["ran"] == "unknown" and (kept.outcome != "ok" or unnamed)), (pkill, kept)
+    if pkill["ran"] == "no":
+        assert "no pkill was started" in pkill["because"]
     assert f"({victim.pid}) was ended by KILL" in " ".join(event["text"] for event in told["events"])
 
 
