@@ -8,9 +8,9 @@ import sys
 def main() -> None:
     """Hand the words to who looks, or to the command line that has all commands."""
     if sys.argv[1:2] == ["collect"]:
-        from gpudiag.collect.alone import collect
+        from gpudiag.collect.alone import collect, leave
 
-        raise SystemExit(collect(sys.argv[2:]))
+        leave(collect(sys.argv[2:]))
     if sys.argv[1:2] == ["run"]:
         from gpudiag.collect.alone import run
 

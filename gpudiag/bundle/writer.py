@@ -6,7 +6,6 @@ Every source is one gzip member of its own, written when the source ends. A reco
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zlib
 from datetime import datetime, timezone
@@ -65,7 +64,9 @@ class BundleWriter:
         self._sums: Dict[str, str] = {}
         self._kept = self._packed = 0
         self._outcomes = 0
-        self._member(_entry(START, start.to_json(), self._sums))
+        self._start = start.to_json()
+        # What computes checksums takes longer to load than the rest of this; it is not needed before a source ends.
+        self._member(_entry(START, self._start))
 
     def source(self, member: str, most: Optional[int] = None) -> SourceWriter:
         """Begin a source. Nothing of it is in the bundle before it is closed.
@@ -98,8 +99,10 @@ class BundleWriter:
 
     def finish(self, clocks: Clocks, pids: Sequence[int] = ()) -> Path:
         """Write the end record and the checksums and give the file its name."""
-        self._member(_entry(END, End(clocks, tuple(pids)).to_json(), self._sums))
-        self._member([*_entry(CHECKSUMS, checksum_lines(self._sums), {}), b"\0" * (2 * BLOCK)])
+        end = End(clocks, tuple(pids)).to_json()
+        self._member(_entry(END, end))
+        sums = {START: _sha256([self._start]), **self._sums, END: _sha256([end])}
+        self._member([*_entry(CHECKSUMS, checksum_lines(sums)), b"\0" * (2 * BLOCK)])
         self._sink.finish()
         return self.path
 
@@ -109,8 +112,9 @@ class BundleWriter:
 
     def commit(self, outcome: Outcome, text: Iterable[bytes]) -> None:
         """Write a closed source and its outcome as one gzip member; only ``SourceWriter`` calls this."""
-        sums: Dict[str, str] = {}
-        record = _entry(f"{OUTCOMES}{self._outcomes:04d}.json", outcome.to_json(), sums)
+        told, name = outcome.to_json(), f"{OUTCOMES}{self._outcomes:04d}.json"
+        record = _entry(name, told)
+        sums = {name: _sha256([told])}
         if outcome.size is None:
             self._member(record)
         else:
@@ -212,10 +216,7 @@ class SourceWriter:
         return told._replace(size=len(head) + written, sha256=self._digest(head)), head
 
     def _digest(self, head: bytes) -> str:
-        digest = hashlib.sha256(head)
-        for data in self._written():
-            digest.update(data)
-        return digest.hexdigest()
+        return _sha256(chain([head], self._written()))
 
     def _written(self) -> Iterator[bytes]:
         self._spool.seek(0)
@@ -242,9 +243,17 @@ def _head(command: str, started_ns: Optional[int], exit_code: Optional[int]) -> 
     return head
 
 
-def _entry(name: str, data: bytes, sums: Dict[str, str]) -> List[bytes]:
-    """A small tar entry; its checksum is noted in ``sums``."""
-    sums[name] = hashlib.sha256(data).hexdigest()
+def _sha256(pieces: Iterable[bytes]) -> str:
+    from hashlib import sha256
+
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _entry(name: str, data: bytes) -> List[bytes]:
+    """A small tar entry."""
     return [_header(name, len(data)), data, b"\0" * (-len(data) % BLOCK)]
 
 

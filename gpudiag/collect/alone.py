@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 
 _INTERRUPTED = 130
+
+
+def leave(code: int) -> None:
+    """End the process at once. Python's own tidying up takes a tenth of the time of a quick look."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # Who read it has gone.
+    os._exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,12 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def collect(words: Sequence[str]) -> int:
     """``gpudiag collect``: at work before it is loaded."""
+    # While modules are loaded nothing becomes garbage; to look for it takes as long as some of them.
+    gc.disable()
     try:
         from gpudiag.collect.ahead import begin
 
         begun = begin(words)
         from gpudiag.collect.main import main as command
 
+        gc.enable()
         return command(words, begun=begun)
     except KeyboardInterrupt:
         return _interrupted()
