@@ -339,7 +339,7 @@ class Census:
     def alive(self, life: Life, look: Look) -> bool | None:
         """As ``present``, but a plain zombie is dead, then and ever after; a zombie leader with live threads is not."""
         there = self.present(life, look)
-        if there is None and any(seen.zombie and seen.live_threads == 0 for seen in life.sightings.values()):
+        if there is None and self._was_dead_before(life, look):
             return False
         if there is not True:
             return there
@@ -347,6 +347,10 @@ class Census:
         if not sighting.zombie:
             return True
         return None if sighting.live_threads is None else sighting.live_threads > 0
+
+    def _was_dead_before(self, life: Life, look: Look) -> bool:
+        before = (life.sightings.get(earlier.id) for earlier in self.looks[: self.looks.index(look)])
+        return any(seen is not None and seen.zombie and seen.live_threads == 0 for seen in before)
 
     def pid_alive(self, host: str, pid: int, look: Look) -> bool | None:
         """Whether any process with this PID lives at that look."""

@@ -76,6 +76,14 @@ def test_exiting_process_is_present_and_not_known_to_live() -> None:
     assert found.alive(life, found.looks[1]) is None
 
 
+def test_who_was_dead_stays_dead_where_nobody_looked_again() -> None:
+    first = [process("L", 7, state="Z", threads=1), process("L", 8, state="Z", threads=3), process("L", 9)]
+    found = census(first, [booking("M", 6)])
+    assert [found.alive(life, found.looks[1]) for life in found.lives if life.pid > 6] == [False, None, None]
+    later = census([process("M", 7, state="Z", threads=1)], [booking("L", 6)])
+    assert later.alive(later.named("box", 7)[0], later.looks[0]) is None
+
+
 def test_zombie_leader_lives_by_its_threads() -> None:
     found = census(
         [process("M", 7, state="Z", threads=19), process("M", 8, state="Z", threads=1), process("M", 9, state="Z")]
