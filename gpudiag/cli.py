@@ -86,6 +86,13 @@ class Way(StrEnum):
     ssh = "ssh"
 
 
+def _rule_ids(incomplete: str) -> list[tuple[str, str]]:
+    """For the shell's completion: ids with their titles."""
+    from gpudiag.rules.loader import load_rules
+
+    return [(rule.id, rule.title) for rule in load_rules() if rule.id.startswith(incomplete)]
+
+
 PackOption = Annotated[
     Path | None,
     typer.Option("--rules", metavar="DIR", help="Further rules: a directory of TOML files, ids GPD700 to GPD899."),
@@ -95,7 +102,7 @@ app = typer.Typer(
     name="gpudiag",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     help="Explains why GPU memory is still allocated after a failed clean-up, and which PIDs to kill.",
 )
@@ -348,7 +355,12 @@ def rules_list(rules: PackOption = None) -> None:
 
 @rules_app.command("show")
 def rules_show(
-    rule_id: Annotated[str, typer.Argument(metavar="RULE", help="Its id, for example GPD101.", show_default=False)],
+    rule_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULE", help="Its id, for example GPD101.", show_default=False, autocompletion=_rule_ids
+        ),
+    ],
     rules: PackOption = None,
 ) -> None:
     """Print what a rule means, how it is told apart, and what to do."""
@@ -366,7 +378,9 @@ def rules_show(
 def rules_test(
     rule_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RULE]...", help="Ids; all rules if none is named.", show_default=False),
+        typer.Argument(
+            metavar="[RULE]...", help="Ids; all rules if none is named.", show_default=False, autocompletion=_rule_ids
+        ),
     ] = None,
     fixtures: Annotated[Path, typer.Option(metavar="DIR", help="Where the inputs of cases lie, in a checkout.")] = Path(
         "tests/fixtures"

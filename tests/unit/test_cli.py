@@ -225,6 +225,39 @@ def test_a_case_without_its_evidence_fails(tmp_path: Path) -> None:
     assert "FAILED  GPD601" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("ex",), {"explain"}),
+        (("explain", "--format", ""), {"terminal", "json", "markdown", "html"}),
+        (("rules", "show", "GPD60"), {"GPD601", "GPD602", "GPD603", "GPD604", "GPD605"}),
+        (("simulate", "--ov"), {"--over"}),
+    ],
+)
+def test_bash_completes(tmp_path: Path, words: tuple[str, ...], expected: set[str]) -> None:
+    """The real bash, with the function that is installed in it."""
+    program = tmp_path / "gpudiag"
+    program.write_text(f"#!{sys.executable}\nfrom gpudiag.__main__ import main\nmain()\n")
+    program.chmod(0o755)
+    found = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    # Which shell it is called by, it would ask the process above: here that is no shell.
+    told = {**found, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = subprocess.run([program, "--show-completion", "bash"], env=told, capture_output=True, text=True, check=True)
+    script = shown.stdout
+    typed = " ".join(f"'{word}'" for word in ("gpudiag", *words))
+    function = re.search(r"-F (\S+) gpudiag", script)
+    assert function is not None, script
+    ask = f"COMP_WORDS=({typed}) COMP_CWORD={len(words)}; {function[1]} gpudiag; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{ask}"],
+        env=found,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == expected
+
+
 def test_the_readme_shows_what_is_printed() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     excerpt = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
