@@ -83,7 +83,7 @@ class Booking:
     name_missing: Optional[str]
     """The non-value that stood there, as printed: ``[No data]``, ``[Not Found]``."""
     kind: str
-    """``compute``, ``graphics``, ``mps``, ``reported`` (a server's out-of-memory message names it) or ``unknown``."""
+    """``compute``, ``graphics``, ``both``, ``mps``, ``unknown``, or ``reported``: an out-of-memory message names it."""
     cited: Citation
     withheld: Optional[str] = None
     """The words in place of the size, as printed: ``[N/A]``, ``[Insufficient Permissions]``."""
@@ -233,6 +233,8 @@ class Process:
     """Age at the time of the look, as ``ps`` prints it; whole seconds."""
     started_local_s: Optional[int] = None
     """Start on the host's own clock (``ps -o lstart``): seconds since the epoch, read as if that clock showed UTC."""
+    start_shown: Optional[str] = None
+    """Start as ps shortens it (``STIME``, ``START``): ``09:03`` of the last day, ``Feb19`` before that, or a year."""
     comm: Optional[str] = None
     """At most 15 bytes."""
     comm_cut: bool = False

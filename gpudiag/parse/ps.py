@@ -307,6 +307,7 @@ class _Reader:
             threads=_threads(fields, fields.get("STAT", "")),
             elapsed_s=age_s(fields["ELAPSED"]) if "ELAPSED" in fields else None,
             started_local_s=local_s(fields["LSTART"]) if "LSTART" in fields else None,
+            start_shown=_given(fields.get("STIME") or fields.get("START")),
             comm=name,
             comm_cut=bool(comm and comm.cut and not empty),
             cmdline="" if empty else args.text if args else None,

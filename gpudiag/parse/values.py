@@ -151,5 +151,5 @@ def shown_name(text: str) -> tuple[str | None, str | None]:
 
 def kind_of(letters: str) -> str:
     """What kind of client nvidia-smi's type column means."""
-    kinds = {"C": "compute", "G": "graphics", "C+G": "compute", "M": "mps", "M+C": "mps"}
+    kinds = {"C": "compute", "G": "graphics", "C+G": "both", "M": "mps", "M+C": "mps"}
     return kinds.get(letters.strip(), "unknown")

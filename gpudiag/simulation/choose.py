@@ -157,7 +157,7 @@ def _aims(stage: Stage, effect: Effect, families: Sequence[Family]) -> Aims:
     view = ActionView("S", action, look.host, AFTER_ALL, effect.caller, effect.replay, steps, look, pids)
     there = [family for family in families if _is_there(stage, effect, family)]
     logged = frozenset(role.pid for role in stage.incident.parsed.roles)
-    return find_aims([view], there, stage.incident.kinship, stage.book, logged)
+    return find_aims([view], there, stage.incident.kinship, stage.book, logged, stage.incident.gpus)
 
 
 def _is_there(stage: Stage, effect: Effect, family: Family) -> bool:

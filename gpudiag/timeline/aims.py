@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpudiag.shell.tools.columns import skips_header
 from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.device_aims import meant_by_device, takes_by_device
 from gpudiag.timeline.families import Family
+from gpudiag.timeline.gpus import GpuIndex
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 from gpudiag.timeline.recycled import strangers
 from gpudiag.timeline.requests import NO_SERVICES, Services, killed_members, meant_by_requests
-
-DEVICE_TOOLS = frozenset({"fuser"})
-_THINNERS = frozenset({"head", "tail", "shuf"})
 
 
 class NameBook(Protocol):
@@ -60,6 +58,7 @@ def find_aims(
     kinship: Kinship,
     book: NameBook,
     logged_pids: frozenset[int],
+    gpus: GpuIndex,
     services: Services = NO_SERVICES,
 ) -> Aims:
     """Judge every command; a step that takes whoever uses a device is aimed at what the other steps name."""
@@ -72,9 +71,10 @@ def find_aims(
     by_step: dict[str, frozenset[Key]] = {}
     aimed: set[Key] = set()
     for action in actions:
-        aim = named[action.id] or all_named or _device_users(action, families, logged_pids)
+        there = [family for family in families if _existed(family, action)]
+        aim = named[action.id] or all_named or meant_by_device(action, there, logged_pids, gpus)
         aimed |= aim
-        by_step.update({step.id: aim for step in action.steps if step.replay.tool is not None})
+        by_step.update({step.id: aim for step in action.steps if step.may_end})
     inside = frozenset(key for action in actions for key in killed_members(action, families, services))
     return Aims(frozenset(aimed), _families_of(aimed, families), by_step, _families_of(all_named, families), inside)
 
@@ -97,7 +97,7 @@ def _named_by(
     """
     own = [family for family in families if family.host == action.host]
     lives = [life for family in own for life in family.members if _was_there(action, life, kinship.census)]
-    steps = [step for step in action.steps if step.replay.tool is not None and not _by_device(step)]
+    steps = [step for step in action.steps if step.may_end and not takes_by_device(step)]
     written = [life for life in lives if any(_is_written(step, life) and not _refused(step, life) for step in steps)]
     roots = {family.root.key for family in own if family.root is not None}
     survivors = {life.key for life in lives if any(_survived(step, action, life, kinship.census) for step in steps)}
@@ -157,7 +157,7 @@ def _was_there(action: ActionView, life: Life, census: Census) -> bool:
 
 def _refused(step: StepView, life: Life) -> bool:
     verdict = step.verdict(life.pid)
-    return life.pid in step.refused or (verdict is not None and verdict.permitted is False)
+    return life.pid in step.refused | step.failed or (verdict is not None and verdict.permitted is False)
 
 
 def _survived(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
@@ -184,7 +184,7 @@ def _of_one_owner(keys: frozenset[Key], lives: Sequence[Life], action: ActionVie
 def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Kinship) -> frozenset[Key]:
     """What was picked and what it started; of a shell only the jobs of its own group (tmux starts anything)."""
     keys = {life.key for life in picked}
-    shells = {life.key: life.integer("pgid") for life in picked if is_shell(life)}
+    shells = {life.key: life.integer("pgid") or 0 for life in picked if is_shell(life)}
     for life in lives:
         above = kinship.parent(life)
         while above is not None and not kinship.is_observer(above):
@@ -198,10 +198,6 @@ def _with_descendants(picked: Sequence[Life], lives: Sequence[Life], kinship: Ki
 def _one_server(families: Sequence[Family]) -> Sequence[Family]:
     """Two servers in one process group: the engine's name alone does not say which of them was meant."""
     return [f for f in families if sum(role == "server" for role in f.roles.values()) <= 1]
-
-
-def _by_device(step: StepView) -> bool:
-    return step.replay.tool in DEVICE_TOOLS or step.replay.list_from == "nvidia-smi"
 
 
 def _is_written(step: StepView, life: Life) -> bool:
@@ -244,33 +240,3 @@ def _newest(families: list[Family], logged_pids: frozenset[int]) -> list[Family]
     if dated:
         return [max(dated, key=lambda family: family.first_start_ns or 0)]
     return families if len(families) == 1 else []
-
-
-def _device_users(action: ActionView, families: Sequence[Family], logged_pids: frozenset[int]) -> frozenset[Key]:
-    """``fuser -k /dev/nvidia*`` and the like mean every user of the devices; whose, has to be settled.
-
-    The server whose log is part of the evidence; else the caller's own; else whoever owns them all. Several
-    owners and no other sign: nobody can be named.
-    """
-    if not any(step.replay.tool is not None and _by_device(step) and not _is_thinned(step) for step in action.steps):
-        return frozenset()
-    users = [f for f in families if f.host == action.host and _ever_used_devices(f) and _existed(f, action)]
-    owners = {f.user for f in users}
-    chosen = (
-        [f for f in users if any(life.pid in logged_pids for life in f.members)]
-        or [f for f in users if f.user is not None and f.user == action.caller.user]
-        or (users if len(owners) == 1 else [])
-    )
-    return frozenset(life.key for f in chosen for life in f.members)
-
-
-def _is_thinned(step: StepView) -> bool:
-    """``nvidia-smi … | head -1``: only some of the users are taken, and the line does not tell whose."""
-    fed = step.replay.step.fed_by
-    lists = [one for word in step.replay.step.words for one in word.substitutions] + ([fed] if fed is not None else [])
-    stages = [words[0].text or "" for one in lists for words in one.pipeline[1:] if words and not skips_header(words)]
-    return any(program.rpartition("/")[2] in _THINNERS for program in stages)
-
-
-def _ever_used_devices(family: Family) -> bool:
-    return any(seen.bookings or seen.mapped for life in family.members for seen in life.sightings.values())

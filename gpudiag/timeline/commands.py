@@ -7,14 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 
 from gpudiag.model import Booking, Citation, KillAction, PidFile, Printout
 from gpudiag.shell.lines import Line
 from gpudiag.shell.replay import Observed, Replay, StepReplay, replay
 from gpudiag.shell.selection import Verdict
+from gpudiag.shell.signals import ends_by_default
 from gpudiag.shell.syntax import parse_line
+from gpudiag.shell.tools import fuser
 from gpudiag.shell.world import Caller, Candidate, World
+from gpudiag.timeline import messages
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, started_comm
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.pid_lists import pid_lists
@@ -23,29 +25,8 @@ from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.traced import dead_shell, literal_pids, shown
 from gpudiag.timeline.views import View
 
-_NOT_PERMITTED = {
-    "pkill": re.compile(r"killing pid (\d{1,10}) failed: Operation not permitted"),
-    "kill": re.compile(r"kill: (?:sending signal to )?\(?(\d{1,10})\)?[^\n]{0,20}Operation not permitted"),
-    "killall": re.compile(r"\((\d{1,10})\): Operation not permitted"),
-}
-"""What each tool prints for EPERM."""
-_NO_SUCH = re.compile(
-    r"kill:(?:\d{1,6}:)? (?:sending signal to |kill )?\(?(\d{1,10})\)?[^\n]{0,20}[Nn]o such process"
-    r"|kill: (No) such process"
-)
-"""What bash, zsh, procps and util-linux print for ESRCH; dash names no number."""
-_MAX_MESSAGES = 10_000
 CUDA_DEVICES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm"})
 """What every process with a CUDA context has open, whatever GPU it uses (measured)."""
-
-
-def no_such_process(output: str, given: Sequence[int]) -> list[int]:
-    """PIDs of which a ``kill`` said that there is no such process, once for each message.
-
-    ``given``: the PIDs that it was given; dash's message can only be of the one where there is one.
-    """
-    found = (match[1] or match[2] for match in islice(_NO_SUCH.finditer(output), _MAX_MESSAGES))
-    return [int(word) if word.isdecimal() else given[0] for word in found if word.isdecimal() or len(set(given)) == 1]
 
 
 @dataclass
@@ -63,11 +44,30 @@ class StepView:
     """PIDs for which the tool itself printed ``Operation not permitted``."""
     absent: set[int] = field(default_factory=set[int])
     """PIDs for which ``kill`` printed ``No such process``: it reached nobody there."""
+    failed: set[int] = field(default_factory=set[int])
+    """PIDs that the tool says it could not signal, in words that tell no reason here (another language)."""
+    listed: set[int] = field(default_factory=set[int])
+    """PIDs that ``fuser`` itself printed as users of what it was asked for."""
     cites: list[Citation] = field(default_factory=list[Citation])
 
+    @property
+    def may_end(self) -> bool:
+        """It sends a signal that can end a process; ``pkill -0`` asks, ``kill -CONT`` and ``-STOP`` do other things."""
+        if self.replay.tool is None:
+            return False
+        return self.replay.signal is None or ends_by_default(self.replay.signal)
+
+    @property
+    def unreached(self) -> set[int]:
+        """PIDs that did not get the signal, as the tool itself says."""
+        return self.refused | self.absent | self.failed
+
     def verdict(self, pid: int) -> Verdict | None:
-        """What the tool's semantics say about a PID of the recorded world."""
-        return self._verdicts.get(pid)
+        """What the tool's semantics say about a PID of the recorded world; where it printed its hits, those."""
+        predicted = self._verdicts.get(pid)
+        if pid not in self.listed or (predicted is not None and predicted.selected is True):
+            return predicted
+        return Verdict(pid, True, pid not in self.refused, False, "fuser printed its PID")
 
     @cached_property
     def _verdicts(self) -> dict[int, Verdict]:
@@ -399,8 +399,7 @@ def _apply_trace(view: ActionView, trace: Trace) -> None:
 def _apply_messages(view: ActionView) -> None:
     """Errors that a tool printed name the PIDs that it selected and could not signal."""
     output = view.action.output or ""
-    for tool, pattern in _NOT_PERMITTED.items():
-        refused = {int(found.group(1)) for found in islice(pattern.finditer(output), _MAX_MESSAGES)}
+    for tool, refused in messages.not_permitted(output).items():
         step = next((s for s in view.steps if s.replay.tool == tool and s.replay.ran is not False), None)
         if refused and step is not None:
             step.refused |= refused
@@ -408,7 +407,11 @@ def _apply_messages(view: ActionView) -> None:
     for step in view.steps:
         if step.replay.tool == "kill":
             named = literal_pids(step.replay)
-            step.absent |= set(no_such_process(output, named)) & set(named)
+            step.absent |= set(messages.no_such_process(output, named)) & set(named)
+        if step.replay.tool == "fuser" and step.replay.ran is not False:
+            asked = fuser.asked_for(step.replay.step.words)
+            step.listed |= messages.listed_by_fuser(output, lambda name, asked=asked: fuser.named(name, asked))
+        step.failed |= messages.failed(step.replay.tool, output) - step.refused - step.absent
 
 
 def _apply_printed_status(view: ActionView) -> None:

@@ -56,13 +56,18 @@ def draws_only(life: Life) -> bool:
     return bool(kinds) and kinds == {"graphics"}
 
 
+def draws(life: Life) -> bool:
+    """It has a graphics context in some look: a browser, a game, a simulator. A server of models has none."""
+    return any(row.kind in ("graphics", "both") for seen in life.sightings.values() for _, row in seen.bookings)
+
+
 def is_of_the_machine(life: Life) -> bool:
     """A daemon or a part of the desktop: no answer to who holds the memory of a job."""
     return is_daemon(life) or draws_only(life)
 
 
 def _computes(life: Life) -> bool:
-    return bool(_newest_kinds(life) & {"compute", "mps"})
+    return bool(_newest_kinds(life) & {"compute", "both", "mps"})
 
 
 def _newest_kinds(life: Life) -> set[str]:

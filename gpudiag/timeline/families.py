@@ -97,7 +97,7 @@ def find_families(
         if life.latest("kernel_thread") is True or life.pid == 1 or kinship.is_observer(life):
             continue
         groups[_group_key(life, kinship, book)].append(life)
-    _split_ambiguous(groups)
+    _split_ambiguous(groups, book)
     kept = {key: lives for key, lives in groups.items() if any(life.key in wanted for life in lives)}
     _add_children_of_one_job(kept, groups, kinship, book)
     _merge_by_killed_parent(kept, groups, kinship, {life.key for life in hit})
@@ -127,13 +127,20 @@ def _key_without_group(life: Life, kinship: Kinship, book: RoleBook) -> tuple[st
     return (life.host, "engine", role[0]) if role is not None else (life.host, "alone", life.key)
 
 
-def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]]) -> None:
+def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]], book: RoleBook) -> None:
     """Two processes with one title in one look are of two servers; who else belongs to which is not known."""
     for key in [key for key in groups if key[1] == "engine"]:
         titles = [(look, life.title) for life in groups[key] for look in life.sightings]
-        if len(set(titles)) < len(titles) or _are_unlike(groups[key]):
+        if len(set(titles)) < len(titles) or _are_unlike(groups[key]) or _are_of_two_levels(groups[key], book):
             for life in groups.pop(key):
                 groups[(life.host, "alone", life.key)] = [life]
+
+
+def _are_of_two_levels(lives: Sequence[Life], book: RoleBook) -> bool:
+    """An engine that has workers leaves the devices to them: one with memory beside workers is another server's."""
+    holders = [life for life in lives if any(seen.bookings for seen in life.sightings.values())]
+    found = [book.role_of(life.comm, life.cmdline or life.booked_name) for life in holders]
+    return {"engine", "worker"} <= {role for _, role in filter(None, found)}
 
 
 def _are_unlike(lives: Sequence[Life]) -> bool:

@@ -298,11 +298,12 @@ class Incident:
                     return True, step.cites
                 verdict = step.verdict(life.pid)
                 hit = verdict is not None and verdict.selected is True and verdict.permitted is not False
+                hit = hit and life.pid not in step.unreached
                 if not hit or step.sent_to.get(life.pid) is False or not self._looked_after(life, action):
                     continue
                 if self._dying(life):
                     return True, [action.action.cited]
-                if verdict is not None and step.replay.ran and life.pid not in step.absent:
+                if verdict is not None and step.replay.ran and life.pid not in step.unreached:
                     # The kernel takes a permitted SIGKILL for any process that is there: one that lives on is stuck.
                     return (True if verdict.permitted else None), [action.action.cited]
         seen = self.seen_now(life)
@@ -412,7 +413,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     heirs = _heirs(census, kinship, own_lists, _searched_by_root(parsed))
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
     services = Services(parsed.containers, parsed.units, parsed.coverage, {look.id: look.position for look in looks})
-    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), services)
+    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), gpus, services)
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(

@@ -15,8 +15,8 @@ from typing import Any
 from gpudiag.evidence.exhibit import LookName
 from gpudiag.model import Inquiry, KillAction, Place
 from gpudiag.parse.parsed import Parsed
-from gpudiag.timeline.commands import no_such_process
 from gpudiag.timeline.lives import NOT_FOUND
+from gpudiag.timeline.messages import no_such_process
 
 _KILL = re.compile(r"(?:sudo\s+)?kill\s+(?:-\w+\s+)?(?P<pids>\d{1,10}(?:\s+\d{1,10})*)\s*\Z")
 

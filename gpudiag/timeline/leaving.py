@@ -131,7 +131,7 @@ def _was_seen(life: Life, action: ActionView) -> bool:
 
 
 def _reaches(step: StepView, life: Life) -> bool:
-    if step.replay.tool is None or life.pid in step.refused or life.pid in step.absent:
+    if step.replay.tool is None or life.pid in step.unreached:
         return False
     if life.pid in step.sent_to:
         return step.sent_to[life.pid]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gpudiag.model import Booking, Citation, Coverage, Handle, Process
 from gpudiag.shell.tools.common import COMM_BYTES
 from gpudiag.timeline.gpus import GpuIndex
+from gpudiag.timeline.identity import lost_its_title, starts_differ
 from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND, Clock, Look
 
 SIGKILL_BIT = 1 << 8
@@ -65,6 +66,11 @@ class Sighting:
     def name_missing(self) -> str | None:
         """The non-value in place of its name in a list of nvidia-smi."""
         return next((row.name_missing for _, row in self.bookings if row.name_missing is not None), None)
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """The command line or title, as each source of this look has it."""
+        return (*(row.cmdline for row in self.rows), *(row.name for _, row in self.bookings))
 
     @property
     def reported(self) -> bool:
@@ -124,6 +130,9 @@ class Life:
 
     generation: int = 0
     """How many earlier lives had this PID."""
+
+    told_apart_by: str | None = None
+    """What shows that it is not the process that had this PID before: ``user``, ``start``, or only the ``name``."""
 
     local_start_s: int | None = None
     """Start on the host's own clock, whole seconds (``Process.started_local_s``)."""
@@ -432,13 +441,10 @@ def _lives(looks: Sequence[Look], sightings: Mapping[tuple[str, int], Sighting],
             ticks, start, error = _start(seen, clock)
             life = open_lives.get((look.host, pid))
             local = _local_start(seen)
-            if (
-                life is None
-                or _is_another(life, seen, ticks, start, error)
-                or _started_apart(life.local_start_s, local)
-            ):
+            apart = _told_apart_by(life, seen, ticks, start, error) if life is not None else None
+            if life is None or apart is not None:
                 earlier = life.generation + 1 if life is not None else 0
-                life = Life(look.host, pid, {}, start, error, ticks, None, earlier)
+                life = Life(look.host, pid, {}, start, error, ticks, None, earlier, told_apart_by=apart)
                 open_lives[(look.host, pid)] = life
                 lives.append(life)
             life.sightings[look.id] = seen
@@ -475,16 +481,31 @@ def _started_apart(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and abs(one - other) > LOCAL_ERROR_S
 
 
-def _is_another(life: Life, seen: Sighting, ticks: int | None, start: int | None, error: int) -> bool:
-    """The same PID with another start, or of another user, is another process (PIDs are re-used)."""
+def _told_apart_by(life: Life, seen: Sighting, ticks: int | None, start: int | None, error: int) -> str | None:
+    """What shows that the same PID is another process by now (PIDs are re-used): ``user``, ``start`` or ``name``."""
     users = life.string("user"), seen.first("user")
     if None not in users and users[0] != users[1] and not any(str(user).isdigit() for user in users):
-        return True
+        return "user"
+    if _started_apart(life.local_start_s, _local_start(seen)):
+        return "start"
     if ticks is not None and life.start_ticks is not None:
-        return ticks != life.start_ticks
-    if start is None or life.start_ns is None:
-        return False
-    return abs(start - life.start_ns) > _START_TOLERANCE_NS + error + life.start_error_ns
+        return "start" if ticks != life.start_ticks else None
+    if start is not None and life.start_ns is not None:
+        apart = abs(start - life.start_ns) > _START_TOLERANCE_NS + error + life.start_error_ns
+        return "start" if apart else None
+    return _contradiction(life, seen)
+
+
+def _contradiction(life: Life, seen: Sighting) -> str | None:
+    """No exact start is known on both sides: what ps shows of it, or the names, cannot be of one process."""
+    shown = [start for one in life.sightings.values() if isinstance(start := one.first("start_shown"), str)]
+    now = seen.first("start_shown")
+    if shown and isinstance(now, str) and starts_differ(shown[-1], now):
+        return "start"
+    before = [text for text in list(life.sightings.values())[-1].texts if text]
+    after = [text for text in seen.texts if text]
+    lost = bool(before and after) and all(lost_its_title(one, other) for one in before for other in after)
+    return "name" if lost else None
 
 
 _INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|java|bash|dash|sh|zsh|php|lua|Rscript)[\d.]*\Z")

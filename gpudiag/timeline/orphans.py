@@ -37,7 +37,7 @@ def is_orphan(incident: Incident, family: Family, life: Life) -> bool | None:
     if _is_titled_child_of_init(incident, family, top):
         return True
     if was_adopted(top):
-        known = family.role(top) in CHILD_ROLES or family.role(life) in CHILD_ROLES
+        known = family.role(top) in CHILD_ROLES
         return True if known or _is_remainder(incident, family, top) else None
     if any(incident.alive(above) is None for above in chain):
         return None

@@ -8,8 +8,9 @@ from gpudiag.shell.signals import KILL
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.kinship import MAX_DEPTH
-from gpudiag.timeline.lives import LOCAL_ERROR_S, Life
+from gpudiag.timeline.lives import LOCAL_ERROR_S, UNKNOWN_GPU, Life
 from gpudiag.timeline.order import told_to_recorder
+from gpudiag.timeline.samples import IDLE_MIB
 from gpudiag.timeline.supervision import supervision_of
 
 
@@ -75,6 +76,16 @@ def _by_absence(incident: Incident, action: ActionView, life: Life) -> bool | No
     return True if any(incident.census.sees_everybody(look) for look in between) else None
 
 
+def _by_idle_gpus(incident: Incident, action: ActionView, life: Life) -> bool | None:
+    """A look after the command finds every GPU idle on which it holds memory later: what it holds is no remainder."""
+    first = min(seen.look.position for seen in life.sightings.values())
+    between = [look for look in incident.looks if look.host == life.host and action.slot < look.position < first]
+    names = {gpu for seen in life.sightings.values() for gpu in seen.held() if gpu != UNKNOWN_GPU}
+    held = [incident.gpus.get(name) for name in names]
+    figures = [[incident.memory.at_look(gpu, look.id) for gpu in held] for look in between if held]
+    return True if any(all(f is not None and f <= IDLE_MIB for f in at_look) for at_look in figures) else None
+
+
 def _by_local_clock(action: ActionView, life: Life) -> bool | None:
     """It started after the command, by the host's own clock; ``None`` where that does not tell."""
     given, start = action.action.local_s, life.local_start_s
@@ -135,6 +146,7 @@ def newer_than_actions(incident: Incident, life: Life) -> bool | None:
     newer = _by_clock(last, life)
     newer = newer if newer is not None else _by_local_clock(last, life)
     newer = newer if newer is not None else _by_absence(incident, last, life)
+    newer = newer if newer is not None else _by_idle_gpus(incident, last, life)
     if newer is not None:
         return newer
     if life.start_ns is not None and last.action.time_ns is not None:

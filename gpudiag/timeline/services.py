@@ -67,7 +67,7 @@ def _named(action: ActionView) -> Iterator[int]:
     """PIDs that stand in the command, or that it picks."""
     for step in action.steps:
         selection = step.replay.selection
-        if selection is None or step.replay.ran is False or step.replay.signal in (0, 18, 19):
+        if selection is None or step.replay.ran is False or not step.may_end:
             continue
         yield from selection.literal_pids
         yield from (verdict.pid for verdict in selection.verdicts if verdict.selected is True)

@@ -32,6 +32,12 @@ def kills(words: Sequence[Word]) -> bool:
     return isinstance(request, _Request) and request.kill
 
 
+def asked_for(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The files and ports that the command names; none where it is not understood."""
+    request = _request(words)
+    return request.files if isinstance(request, _Request) else ()
+
+
 def select(words: Sequence[Word], world: World, caller: Caller) -> Selection:
     """``words[0]`` is fuser."""
     request = _request(words)

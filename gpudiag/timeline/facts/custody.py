@@ -60,7 +60,7 @@ def _is_mps_client(incident: Incident, life: Life, servers: Sequence[Life]) -> b
     if "mps" in kinds:
         return True
     # A list that prints no type calls a client compute as well, which matters only where there is such a service.
-    return False if "compute" in kinds and not servers else None
+    return False if kinds & {"compute", "both"} and not servers else None
 
 
 def _is_mps_server(life: Life) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from gpudiag.model import Citation
 from gpudiag.shell.scopes import scopes
 from gpudiag.shell.selection import Verdict
-from gpudiag.timeline.aims import DEVICE_TOOLS
+from gpudiag.shell.signals import ends_by_default
 from gpudiag.timeline.commands import ActionView, StepView
+from gpudiag.timeline.device_aims import takes_by_device
 from gpudiag.timeline.facts.mistaken import mistaken_words
 from gpudiag.timeline.facts.rows import Row, about
 from gpudiag.timeline.families import Family
@@ -128,7 +129,7 @@ def signal_name(number: int | None) -> str | None:
 
 def selects(step: StepView, life: Life) -> bool | None:
     """The step picks this process: as the kernel recorded it, as the tool said, or by the tool's semantics."""
-    if life.pid in step.refused:
+    if life.pid in step.refused or life.pid in step.failed:
         return True
     if life.pid in step.sent_to:
         return step.sent_to[life.pid]
@@ -147,9 +148,11 @@ def selects(step: StepView, life: Life) -> bool | None:
 
 def is_meant(step: StepView, life: Life, aimed: frozenset[Key], selected: bool | None) -> bool | None:
     """The step was meant for this process."""
+    if not step.may_end:
+        return False
     if life.key in aimed:
         return True
-    if step.replay.tool in DEVICE_TOOLS or step.replay.list_from == "nvidia-smi":
+    if takes_by_device(step):
         return False if aimed else None
     return False if aimed else (True if selected else None)
 
@@ -160,7 +163,7 @@ def signal_fatal(signal: int | None, life: Life) -> bool | None:
         return None
     if signal == KILL:
         return True
-    if signal in (0, 18):
+    if not ends_by_default(signal):
         return False
     masks = [life.integer(name) for name in ("sig_ignored", "sig_blocked", "sig_caught")]
     if any(mask is None for mask in masks):
@@ -222,6 +225,8 @@ def delivery(
     """Whether the signal reached the process, whether that is shown (not only deduced), and by what."""
     if life.pid in step.refused:
         return False, True, step.cites
+    if life.pid in step.failed:
+        return False, True, []
     if life.pid in step.sent_to:
         return step.sent_to[life.pid], True, step.cites[:4]
     verdict = step.verdict(life.pid)

@@ -23,6 +23,7 @@ def reuse_rows(incident: Incident) -> Iterator[Row]:
             continue
         yield about(incident, life) | {
             "other_before": _other_before(life, earlier, named),
+            "by_name_only": life.told_apart_by == "name",
             "before_name": earlier[-1].title if earlier else None,
             "step": named[0].steps[0].id if named and named[0].steps else None,
             "cites": incident.citations.add_all([*life.citations(), *(earlier[-1].citations()[:1] if earlier else [])]),

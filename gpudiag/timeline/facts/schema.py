@@ -336,6 +336,7 @@ REUSE = Table(
     | _PROCESS_NOW
     | {
         "other_before": Column(FLAG, "another process had the number in an earlier look"),
+        "by_name_only": Column(FLAG, "only the name tells them apart: an engine's title became a plain command line"),
         "before_name": Column(TEXT, "the name of that one"),
     },
 )

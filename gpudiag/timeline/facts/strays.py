@@ -11,10 +11,11 @@ from gpudiag.shell.lines import Substitution
 from gpudiag.shell.scopes import scopes
 from gpudiag.shell.tools.columns import of_ps, printed
 from gpudiag.shell.wrappers import strip
-from gpudiag.timeline.commands import ActionView, StepView, no_such_process
+from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.carrier import held_by_targets
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
+from gpudiag.timeline.messages import no_such_process
 from gpudiag.timeline.pid_lists import pid_lists
 from gpudiag.timeline.presence import alive_then
 from gpudiag.timeline.recycled import strangers

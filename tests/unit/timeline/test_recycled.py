@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudiag.explain import Explanation, explain_fully
-from gpudiag.timeline.commands import no_such_process
+from gpudiag.timeline.messages import no_such_process
 
 STAGED = Path(__file__).parents[2] / "fixtures" / "staged"
 SERVER, WORKER = 4202, 4203
