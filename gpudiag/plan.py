@@ -437,8 +437,10 @@ def _why_kept(incident: Incident, family: Family) -> str:
     owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
     if owners and family.user is not None and family.user not in owners:
         return f"it belongs to another user ({family.user})"
-    if alive_root(incident, family) is True:
+    if alive_root(incident, family) is True and not incident.aims.is_target(family):
         return "it is part of a running job that no command was aimed at"
+    if alive_root(incident, family) is True:
+        return "a command was meant for another process of its job; whether the job is to end, only its owner can say"
     return "nothing shows that it belongs to what was to be stopped; ask its owner"
 
 

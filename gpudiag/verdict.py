@@ -11,12 +11,14 @@ from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
+from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.ledger import Entry, Ledger
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.takeover import takeovers
 
+_PEERS = "GPD213"
 HELD, RELEASING, RELEASED, NOTHING, UNCLEAR = "memory_held", "releasing", "released", "nothing_held", "inconclusive"
-LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD208", "GPD210"})
+LEFTOVER_RULES = frozenset({"GPD201", "GPD202", "GPD203", "GPD205", "GPD207", "GPD208", "GPD210", _PEERS})
 """Rules whose finding says that a process was left behind: its memory is part of the problem, aimed at or not."""
 OWN_STOP_RULES = frozenset({"GPD206", "GPD208", "GPD209", "GPD212"})
 """Rules whose finding says that somebody keeps the process alive who has a command of their own to end it."""
@@ -137,8 +139,21 @@ def _left_behind(
         for row in match.rows:
             life = by_id.get(str(row["process"]))
             # A stopped process may be one that somebody suspended on purpose; with its parent gone it is not.
-            if life is not None and (match.rule_id != "GPD207" or row["adopted"] is True):
+            if life is None or (match.rule_id == "GPD207" and row["adopted"] is not True):
+                continue
+            if match.rule_id != _PEERS:
                 yield life
+            elif match.certainty != "possible":
+                yield from _with_its_launcher(incident, life)
+
+
+def _with_its_launcher(incident: Incident, rank: Life) -> Iterator[Life]:
+    """A rank whose peer is dead, and what started it within its job: left alone, that would wait or start it again."""
+    family = incident.family_of(rank)
+    above: Life | None = rank
+    while above is not None and incident.family_of(above) is family and not is_shell(above):
+        yield above
+        above = incident.kinship.parent(above)
 
 
 def explains_held(match: Match) -> bool:
@@ -281,7 +296,8 @@ def _somebody_elses(row: Row | None) -> bool:
     """Shown to be another user's, a running server's, or a job that was started after the commands."""
     if row is None:
         return False
-    return row["other_tenant"] is True or row["root_alive"] is True or row["newer_than_actions"] is True
+    running = row["root_alive"] is True and row["target_family"] is not True
+    return row["other_tenant"] is True or running or row["newer_than_actions"] is True
 
 
 def _holder(entry: Entry) -> Life:

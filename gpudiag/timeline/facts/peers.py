@@ -20,7 +20,7 @@ class Peers:
         self._expected: dict[Key, Expected] | None = None
         picked = [life for life in incident.census.lives if incident.was_picked(life)]
         self._picked = frozenset(life.key for life in picked)
-        self._ranks = [life for life in picked if _ever_booked(life)]
+        self._ended = picked
 
     def columns(self, family: Family, life: Life) -> dict[str, object]:
         """Columns of one process; about a rank that was hit itself there is nothing to tell."""
@@ -35,15 +35,14 @@ class Peers:
         }
 
     def _ended_beside(self, family: Family, life: Life) -> list[Life]:
-        ranks = self._ranks if _ever_booked(life) else []
-        return [other for other in ranks if self._is_beside(family, life, other)]
+        return [other for other in self._ended if self._is_beside(family, life, other)] if _ever_booked(life) else []
 
     def _is_beside(self, family: Family, life: Life, other: Life) -> bool:
         """A program that is no shell started both, and both held memory; or both are workers of one server."""
         if other.host != life.host or other.string("user") != life.string("user"):
             return False
         parent = self._incident.kinship.parent(life)
-        if parent is not None and self._incident.kinship.parent(other) is parent:
+        if parent is not None and self._incident.kinship.parent(other) is parent and _ever_booked(other):
             return not is_shell(parent) and not is_supervisor(parent) and family.role(other) in _RANKS
         return self._incident.family_of(other) is family and family.role(life) == family.role(other) == "worker"
 
