@@ -108,11 +108,12 @@ def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
     jobs, nobodys = _by_processes(incident), _by_nobody(incident)
     if jobs and nobodys >= NOTICEABLE_MIB:
         return (
-            f"Of {size(total)} on {on}, {size(jobs)} are held by living processes and {size(nobodys)} by nobody that a "
-            "list names; nothing shows what was to be stopped."
+            f"Of {size(total)} on {on}, {size(jobs)} are held by {_whoever(incident)} and {size(nobodys)} by nobody "
+            "that a list names; nothing shows what was to be stopped."
         )
     if jobs or _lists_jobs(incident):
-        return f"{size(total)} on {on} are held by living processes; nothing shows which of them were to be stopped."
+        who = _whoever(incident)
+        return f"{size(total)} on {on} are held by {who}; nothing shows which of them were to be stopped."
     if all(ledger.list_seen for ledger in incident.ledgers.values()):
         return f"{size(total)} on {on} are still held, and no process list names who holds them."
     return f"{size(total)} on {on} are still held, and no list of the holders was taken: no PID can be named yet."
@@ -173,8 +174,8 @@ def _unclear(incident: Incident, plan: Plan) -> str:
     if _lists_jobs(incident):
         besides = f"; {size(nobodys)} more are held by nobody that a list names" if nobodys >= NOTICEABLE_MIB else ""
         return (
-            "Living processes hold memory, and the evidence does not show whether they are what was to be "
-            f"stopped{besides}."
+            f"{_whoever(incident).capitalize()} hold memory, and the evidence does not show whether they are what "
+            f"was to be stopped{besides}."
         )
     if nobodys >= NOTICEABLE_MIB and any(ledger.entries for ledger in incident.ledgers.values() if ledger.list_seen):
         return f"{size(nobodys)} are in use and no process list names who holds them; what is missing stands below."
@@ -185,6 +186,12 @@ def _job_entries(incident: Incident) -> Iterator[Entry]:
     """What is booked on processes, those of the machine and its desktop left out."""
     for ledger in incident.ledgers.values():
         yield from (e for e in ledger.entries if e.life is not None and not is_of_the_machine(e.life))
+
+
+def _whoever(incident: Incident) -> str:
+    """A list of the driver names the dead as well."""
+    holders = [one for entry in _job_entries(incident) for one in (entry.held_by or (entry.life,)) if one is not None]
+    return "living processes" if all(incident.alive(life) is True for life in holders) else "listed processes"
 
 
 def _lists_jobs(incident: Incident) -> bool:

@@ -83,7 +83,7 @@ def judge(incident: Incident, results: Sequence[RuleResult], holders: Sequence[R
         gpu.id for gpu in incident.gpus.gpus if gpu.id not in incident.ledgers and incident.gpus.is_another_name(gpu)
     }
     outcome = overall(answer for gpu, answer in gpu_outcomes.items() if gpu not in doubles)
-    findings = _ordered(matches)
+    findings = _ordered(matches, _beside_the_point(incident, scope, matches))
     return Verdict(
         outcome=outcome,
         gpu_outcomes=gpu_outcomes,
@@ -180,14 +180,23 @@ def _kept_unlisted(incident: Incident, matches: Sequence[Match], ledger: Ledger)
     return not ledger.list_seen and any(row["host"] == host and _holds_unmeasured(row) for row in kept)
 
 
-def _ordered(matches: Sequence[Match]) -> list[Match]:
+def _beside_the_point(incident: Incident, scope: frozenset[Key], matches: Sequence[Match]) -> list[Match]:
+    """Findings about somebody who keeps memory as he is meant to, where the commands were meant for others."""
+    ours = {incident.process_id(life) for life in incident.census.lives if life.key in scope}
+    own_stop = [match for match in matches if match.rule_id in OWN_STOP_RULES]
+    return [match for match in own_stop if incident.aims.lives and not ours.intersection(match.processes)]
+
+
+def _ordered(matches: Sequence[Match], beside: Sequence[Match]) -> list[Match]:
     strength = {"proven": 0, "inferred": 1, "possible": 2}
     aside = {"4": 0, "6": 1, "9": 2}
     came_back = {"GPD605": 0}
 
     def key(match: Match) -> tuple[int, int, int, int, str, float]:
         kind = match.rule_id[3]
-        if explains_held(match) and kind != "4":
+        if match in beside:
+            tier = 1
+        elif explains_held(match) and kind != "4":
             tier = 0
         elif kind in aside:
             tier = 1

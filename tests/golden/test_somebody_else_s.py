@@ -215,3 +215,89 @@ def test_a_killed_login_shell_takes_no_job_with_it(tmp_path: Path) -> None:
         "nvidia-smi\n" + smi([90000, 90000], [(0, 4150, "VLLM::EngineCore", 89300), (1, 5100, "python", 89300)]),
     )
     assert planned(found) == set()
+
+
+def test_a_notebook_that_nobody_touched_is_not_the_cause(tmp_path: Path) -> None:
+    """Its kernel keeps memory as it is meant to; what the command left behind comes first."""
+    notebook = [
+        ("ann", 3000, 1, "08:00", "/usr/bin/python3 /usr/bin/jupyter-lab"),
+        ("ann", 3010, 3000, "08:05", "/usr/bin/python3 -m ipykernel_launcher -f k.json"),
+    ]
+    found = report(
+        tmp_path,
+        "ps -ef\n" + ps_ef(*notebook, *FIRST),
+        "pkill -9 -f vllm.entrypoints",
+        "ps -ef\n" + ps_ef(*notebook, *LEFT),
+        "nvidia-smi\n"
+        + smi([90000, 2000], [(0, 4150, "VLLM::EngineCore", 89300), (1, 3010, "/usr/bin/python3", 1600)]),
+    )
+    assert planned(found) == {4150}
+    assert next(finding.rule for finding in found.findings if finding.primary) == "GPD101"
+
+
+def test_what_nobody_is_booked_for_did_not_come_back(tmp_path: Path) -> None:
+    """The list is empty and half of the memory is in use: only the fall counts."""
+    workers: list[Holder] = [(0, 4151, "VLLM::Worker_TP0", 89300), (1, 4152, "VLLM::Worker_TP1", 89300)]
+    found = report(
+        tmp_path,
+        "nvidia-smi\n" + smi([90000, 90000], workers),
+        "pkill -9 -f VLLM",
+        "nvidia-smi\n" + smi([45000, 4], []),
+    )
+    back = next(finding for finding in found.findings if finding.rule == "GPD605")
+    assert back.explains_mib == 45000 + 89300
+    assert "booked on nobody" in back.text
+    assert found.outcome == "inconclusive"
+
+
+def test_a_dead_number_is_not_called_living(tmp_path: Path) -> None:
+    """nvidia-smi finds no process under it: whether one lives, nothing tells."""
+    found = report(
+        tmp_path,
+        "nvidia-smi\n" + smi([90000], [(0, 4151, "VLLM::Worker_TP0", 89300)]),
+        "pkill -9 -f VLLM",
+        "nvidia-smi\n" + smi([90000], [(0, 4151, "[Not Found]", 89300)]),
+    )
+    assert "living" not in found.summary
+    assert planned(found) == set()
+
+
+RANKS: list[Holder] = [(n, 4151 + n, f"VLLM::Worker_TP{n}", 73214) for n in range(4)]
+JOB = [
+    ("ann", 4100, 3900, "08:01", f"{SERVE} --tensor-parallel-size 4"),
+    ("ann", 4150, 4100, "08:01", "VLLM::EngineCore"),
+    *(("ann", pid, 4150, "08:01", name) for _, pid, name, _ in RANKS),
+]
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["booked before", "only ps before"])
+def test_the_ranks_beside_a_killed_one_hold_memory(tmp_path: Path, looks: bool) -> None:
+    """Their server runs, but it is the one that was meant: neither released nor somebody else's."""
+    before = ["nvidia-smi\n" + smi([74000] * 4, RANKS)] if looks else []
+    left = [row for row in JOB if row[1] != 4152]
+    found = report(
+        tmp_path,
+        *before,
+        "ps -ef\n" + ps_ef(*JOB),
+        "kill -9 4152",
+        "ps -ef\n" + ps_ef(*left),
+        "nvidia-smi\n" + smi([74000, 7, 74000, 74000], [row for row in RANKS if row[1] != 4152]),
+    )
+    assert found.outcome == "memory_held"
+    assert next(finding.rule for finding in found.findings if finding.primary) == "GPD213"
+    assert [entry.pid for entry in found.plan.kill] == [4100, 4150, 4151, 4153, 4154]
+
+
+def test_another_server_s_ranks_are_left_alone(tmp_path: Path) -> None:
+    """One rank of the first server was killed; the second runs on."""
+    second = [("ann", 5100, 3900, "08:01", f"{SERVE} --port 8001"), ("ann", 5150, 5100, "08:01", "VLLM::EngineCore")]
+    holders = [*RANKS, (4, 5150, "VLLM::EngineCore", 73214)]
+    found = report(
+        tmp_path,
+        "nvidia-smi\n" + smi([74000] * 5, holders),
+        "ps -ef\n" + ps_ef(*JOB, *second),
+        "kill -9 4152",
+        "ps -ef\n" + ps_ef(*(row for row in JOB if row[1] != 4152), *second),
+        "nvidia-smi\n" + smi([74000, 7, 74000, 74000, 74000], [row for row in holders if row[1] != 4152]),
+    )
+    assert not {5100, 5150} & planned(found)

@@ -16,7 +16,7 @@ from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND
 from gpudiag.timeline.presence import newer_than_actions
-from gpudiag.timeline.samples import seconds
+from gpudiag.timeline.samples import IDLE_MIB, seconds
 from gpudiag.timeline.takeover import takeovers
 
 NOTICEABLE_MIB = 64.0
@@ -87,6 +87,9 @@ def _row(
     if before is None:
         before = _first_level(incident, gpu)
     back = None if still is None or used_now is None else max(0.0, total - still)
+    unowned = _unowned_mib(incident, gpu)
+    if back and before is not None and used_now is not None and unowned:
+        back = min(back, max(0.0, before - used_now))  # nobody is booked for the rest, and yet it is in use
     if back is None and used_now is not None and used_now < total and _is_idle(incident, gpu):
         back = total - used_now
     after_s, bound, moment = _released_after(incident, gpu, action, before, back)
@@ -100,6 +103,7 @@ def _row(
         "still_mib": still,
         "fell_mib": None if before is None or used_now is None else before - used_now,
         "came_back_mib": back,
+        "unowned_mib": unowned,
         "released_after_s": after_s,
         "released_by": datetime.fromtimestamp(moment / SECOND, UTC).isoformat() if moment is not None else None,
         "bound_only": bound,
@@ -147,6 +151,13 @@ def _still_mib(incident: Incident, gpu: Gpu, family: Family | None) -> float | N
     if family is None:
         return 0.0
     return sum(incident.booked_now(life).get(gpu.id) or 0.0 for life in family.members)
+
+
+def _unowned_mib(incident: Incident, gpu: Gpu) -> float | None:
+    """What is in use and booked on nobody, where a list was taken; ``None`` where that is too little to be a job's."""
+    ledger = incident.ledgers.get(gpu.id)
+    mib = ledger.total("unattributed") if ledger is not None and ledger.list_seen else 0.0
+    return mib if mib > IDLE_MIB else None
 
 
 def _moved_mib(incident: Incident, gpu: Gpu, held: dict[int, float]) -> float:

@@ -391,6 +391,7 @@ RELEASE = Table(
         "still_mib": Column(NUMBER, "what it holds in the newest look"),
         "fell_mib": Column(NUMBER, "by how much the used memory fell over the same time"),
         "came_back_mib": Column(NUMBER, "the part of held_mib that is free again or with somebody else"),
+        "unowned_mib": Column(NUMBER, "in use on the GPU and booked on nobody, if more than an idle GPU shows"),
         "released_after_s": Column(NUMBER, "seconds from the signal to the first sample without it"),
         "released_by": Column(TEXT, "wall time of that sample"),
         "action_seen": Column(FLAG, "some kill command is known"),

@@ -57,7 +57,7 @@ def test_a_whole_table() -> None:
     assert second.total_mib is None
     assert [(row.pid, row.mib, row.name, row.kind, row.gpu.bus_id) for row in found.bookings] == [
         (52573, 29347.0, "...a3/envs/yolovx/bin/python", "compute", "00000000:3b:00.0"),
-        (52574, None, "/usr/bin/a name with blanks", "compute", "00000000:af:00.0"),
+        (52574, None, "/usr/bin/a name with blanks", "both", "00000000:af:00.0"),
     ]
     assert {(fact.name, fact.value) for fact in found.facts} == {
         ("shown_time", "Thu Nov 25 15:20:44 2021"),

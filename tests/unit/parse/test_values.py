@@ -71,5 +71,5 @@ def test_pids_that_linux_cannot_give() -> None:
 
 def test_kinds() -> None:
     assert [kind_of(letters) for letters in ("C", "G", "C+G", "M+C", "-")] == [
-        "compute", "graphics", "compute", "mps", "unknown",
+        "compute", "graphics", "both", "mps", "unknown",
     ]  # fmt: skip
