@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["gpudiag"].split(":")
 CAPTURE = ROOT / "tests/fixtures/h200/selfmatch-orphans/after"
 BY_HAND = (
     "nvidia-smi; nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv; ps -eo pid,ppid,stat,args;"
@@ -82,7 +84,7 @@ def _compare(folder: Path, environment: dict[str, str], repeat: int) -> None:
         " ".join(sorted(str(path) for path in Path("/dev").glob("nvidia*") if not path.is_dir())) or "/dev/zero"
     )  # somebody to look for
     hand = ["sh", "-c", BY_HAND.format(devices=devices)]
-    ours = [_own_python(folder), "-m", "gpudiag", "collect", "--quick"]
+    ours = [_own_command(folder), "collect", "--quick"]
     bundle = folder / "x.tgz"
     pairs: list[tuple[float, float]] = []
     size = 0
@@ -96,10 +98,16 @@ def _compare(folder: Path, environment: dict[str, str], repeat: int) -> None:
     print(f"by hand          {_spread(hands)}\ncollect --quick  {_spread(collects)}   x{ratio:.2f}, {size >> 10} KiB")
 
 
-def _own_python(folder: Path) -> str:
+def _own_command(folder: Path) -> str:
     """As ``pipx`` installs a tool: what an environment full of other packages loads at each start is not our time."""
     venv.create(folder / "environment", with_pip=False, symlinks=True)
-    return str(folder / "environment" / "bin" / "python3")
+    programs = folder / "environment" / "bin"
+    command = programs / "gpudiag"
+    command.write_text(
+        f"#!{programs / 'python3'}\nimport sys\nfrom {ENTRY[0]} import {ENTRY[1]}\nsys.exit({ENTRY[1]}())\n"
+    )
+    command.chmod(0o755)
+    return str(command)
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> float:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Callable, NamedTuple, cast
 
 from gpudiag.collect.guarded import guarded
@@ -63,14 +64,18 @@ def produce(machine: Machine, out: Out, told: Callable[[], tuple[Iterable[int], 
     seen = {item.pid: item for item in _scan(folder, out, hung)}
     mapped = dict(_mapped(folder, [item.pid for item in seen.values() if item.memory], out))
     hung |= {pid for pid, held in mapped.items() if held is None}
-    own, booked = map(set, told())
     seeds = {pid for pid, item in seen.items() if item.devices or (item.state in "ZD" and not item.kernel)}
     seeds |= {pid for pid, held in mapped.items() if held or held is None}
-    seeds |= seen.keys() & booked
-    chosen = choose(seen, seeds - own)
+    # The driver takes as long to answer as all of this: who is of interest anyhow is read meanwhile.
+    ready = dict(_records(folder, sorted(seeds)[:INTEREST_CAP], seen, hung, out))
+    own, booked = map(set, told())
+    chosen = choose(seen, (seeds | (seen.keys() & booked)) - own)
+    written = chosen[:INTEREST_CAP]
+    rest = [pid for pid in written if pid not in seeds]
     out.line("{")
     separator = ""
-    for pid, record in _records(folder, chosen, seen, hung, out):
+    early = ((pid, ready[pid]) for pid in written if pid in ready)
+    for pid, record in chain(early, _records(folder, rest, seen, hung, out)):
         if not seen[pid].denied:
             record["nvidia_fds"] = seen[pid].devices
         record["nvidia_maps"] = mapped.get(pid) or []
@@ -263,9 +268,7 @@ def _records(
     folder: str, chosen: list[int], seen: Mapping[int, Seen], hung: set[int], out: Out
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """The texts of the chosen; what waits for the process' own lock last, and not at all where it hung before."""
-    for pid, value in guarded(
-        chosen[:INTEREST_CAP], lambda pid: _texts(folder, pid, memory=pid not in hung), STALL_S, out.started
-    ):
+    for pid, value in guarded(chosen, lambda pid: _texts(folder, pid, memory=pid not in hung), STALL_S, out.started):
         if isinstance(value, dict):
             yield pid, cast("dict[str, object]", value)
         elif pid in seen:
