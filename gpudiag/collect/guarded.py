@@ -83,10 +83,10 @@ def _results(reading: int, stall_s: float) -> Iterator[object]:
 
 def _reap(pid: int) -> None:
     """Not waited for longer than a process that can die needs."""
-    for _ in range(50):
+    for _ in range(200):
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
                 return
         except ChildProcessError:
             return
-        time.sleep(0.001)
+        time.sleep(0.00025)

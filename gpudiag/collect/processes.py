@@ -184,13 +184,15 @@ def _identity(folder: str, pid: int) -> object:
         return False
     numbers = [int(fields[position]) for position in (_PPID, _PGRP, _SESSION)]
     memory = fields[_VSIZE] != "0"
-    kernel = _is_kernel(pid, numbers[0], fields[_STATE], memory=memory)
-    devices, denied = ({}, False) if kernel else _devices(base, dead=fields[_STATE] == "Z")
-    return [fields[_STATE][:1], *numbers, _cgroup(_text(f"{base}/cgroup")), memory, devices, denied]
+    state = fields[_STATE][:1]
+    if _is_kernel(pid, numbers[0], state, memory=memory):  # often most of them, and no relatives of anybody
+        return [state, *numbers, "", memory, {}, False]
+    devices, denied = _devices(base, dead=state == "Z")
+    return [state, *numbers, _cgroup(_text(f"{base}/cgroup")), memory, devices, denied]
 
 
 def _is_kernel(pid: int, ppid: int, state: str, *, memory: bool) -> bool:
-    return _KTHREADD in (pid, ppid) and not memory and state[:1] != "Z"
+    return _KTHREADD in (pid, ppid) and not memory and state != "Z"
 
 
 def _cgroup(text: str) -> str:
