@@ -63,6 +63,8 @@ TRUTH = {
     "run-selfmatch": truth("memory_held", ("GPD201", "GPD101", "GPD102", "GPD602"), *range(638, 643)),
     # kill -9 of the API server 964 through `gpudiag run`.
     "run-orphans": truth("memory_held", ("GPD201", "GPD602"), *range(966, 971)),
+    # kill -9 of worker 469 alone: its server 463, engine 465 and the three other ranks live on.
+    "one-rank": truth("memory_held", ("GPD213",), 463, 465, 466, 467, 468),
     # Each line below through `gpudiag run`. pkill -9 -f from a script file hit 553 and not the script's own shell.
     "run-script": truth("memory_held", ("GPD101", "GPD201"), *range(557, 560)),
     # kill -9 $(nvidia-smi …) of both workers: the engine and the server live and hold nothing.
