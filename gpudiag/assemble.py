@@ -59,7 +59,7 @@ def assemble(
         inputs=tuple(_input(item, incident) for item in inputs),
         hosts=tuple(_host(incident, host) for host in incident.hosts()),
         looks=tuple(_look(incident, n) for n in range(len(incident.looks))),
-        sources=(*_sources(incident), *_undated(incident)),
+        sources=(*_sources(incident), *_unread_commands(incident), *_undated(incident)),
         outcome=verdict.outcome,
         summary=summarise(incident, verdict, plan, actions),
         gpus=tuple(_gpu(incident, verdict, gpu.id) for gpu in incident.gpus.gpus),
@@ -141,6 +141,20 @@ def _sources(incident: Incident) -> Iterator[c.SourceRef]:
         if key not in seen:
             seen.add(key)
             yield c.SourceRef(input=key[0], look=key[1], source=key[2], outcome=key[3], because=key[4])
+
+
+def _unread_commands(incident: Incident) -> Iterator[c.SourceRef]:
+    """Parts of a command that the shell stage did not read, each with the reason."""
+    for action in incident.actions:
+        for note in action.replay.line.not_understood:
+            member = action.action.cited.input
+            yield c.SourceRef(
+                input=member,
+                look=None,
+                source="kill commands",
+                outcome="not_understood",
+                because=f"{action.id}: {note}",
+            )
 
 
 def _undated(incident: Incident) -> Iterator[c.SourceRef]:

@@ -17,7 +17,15 @@ from gpudiag.shell.wrappers import strip
 
 _MAX_COMMANDS = 512
 _MAX_DEPTH = 40
+_MAX_WALKS = 16 * _MAX_COMMANDS
+"""Statements that are entered; a loop over two words in a loop over two words … doubles them with every level."""
+_MAX_LISTS_DEEP = 20
+"""``$(…)`` within ``$(…)``; each level takes a part of the interpreter's stack."""
+_UNREAD_SHOWN = 200
+"""Characters of a statement that is not read."""
 _MAX_NOTES = 8
+TOO_DEEP = "nested too deeply: the innermost commands are not read"
+_TOO_LONG = "too many commands; the rest was left out"
 _GROUPS = ("program", "list", "do_group", "compound_statement", "subshell", "else_clause", "elif_clause", "case_item")
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "c_style_for_statement")
 _BUILTINS = ("declaration_command", "unset_command", "test_command")
@@ -111,6 +119,8 @@ class _Reader:
         self.commands: list[Simple] = []
         self.notes: list[str] = []
         self.group_count = 0
+        self.walks = 0
+        self.lists_deep = 0
 
     def run(self) -> Reading:
         broken = next((child for child in self.root.children if _negates_inside_a_pipeline(child)), None)
@@ -145,8 +155,12 @@ class _Reader:
 
     def walk(self, node: Node, context: _Context) -> None:
         """One statement or one group of them."""
-        if len(self.commands) >= _MAX_COMMANDS or context.depth > _MAX_DEPTH:
-            self.note("too many commands or too deeply nested; the rest was left out")
+        self.walks += 1
+        if len(self.commands) >= _MAX_COMMANDS or self.walks > _MAX_WALKS:
+            self.note(_TOO_LONG)
+            return
+        if context.depth > _MAX_DEPTH:
+            self.unread(node, context)
             return
         context = replace(context, depth=context.depth + 1)
         handlers = {
@@ -163,6 +177,13 @@ class _Reader:
         handler = handlers.get(node.type)
         if handler is not None:
             handler(node, context)
+
+    def unread(self, node: Node, context: _Context) -> None:
+        """A statement that is nested too deeply: a command of which nothing is known but that it stands there."""
+        self.note(TOO_DEEP)
+        shown = self.text(node)[:_UNREAD_SHOWN]
+        unknown = Word(None, shown, template=HOLE)
+        self.emit((unknown,), node, replace(context, branch=True, redirects=(), text=shown, fed_by=None))
 
     def group(self, node: Node, context: _Context) -> None:
         if node.type in ("program", "list", "do_group"):
@@ -594,15 +615,24 @@ class _Reader:
     def apart(self, text: str) -> Substitution:
         """A substitution whose command stands in a text of its own."""
         reader = _Reader(text, self.outer, self.variables)
-        reader.budget = self.budget
+        reader.budget, reader.notes, reader.lists_deep = self.budget, self.notes, self.lists_deep
         return reader.substitution(reader.root)
 
     # -- substitutions ---------------------------------------------------------------------------------------
 
     def substitution(self, node: Node) -> Substitution:
         """``$(…)``, backquotes or ``<(…)``."""
-        inner = [child for child in node.children if child.is_named and child.type != "comment"]
         text = re.sub(r"^\s*(?:\$\(|<\(|>\(|`)|(?:\)|`)$", "", self.text(node)).strip()
+        if self.lists_deep >= _MAX_LISTS_DEEP:
+            self.note(TOO_DEEP)
+            return Substitution(text, None, "here", ())
+        self.lists_deep += 1
+        found = self.list_of(node, text)
+        self.lists_deep -= 1
+        return found
+
+    def list_of(self, node: Node, text: str) -> Substitution:
+        inner = [child for child in node.children if child.is_named and child.type != "comment"]
         if len(inner) != 1:
             commands = tuple(self.words_of(_command_in(child)) for child in inner)
             return replace(_substitution(text, commands), pipeline=())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpudiag.shell.lines import Carrier, Group, Line, Step, Substitution, Word
 from gpudiag.shell.nested import Nested, nested
 from gpudiag.shell.quoting import as_procps, has_holes, join, list_number, literal, sanitise, show_holes
-from gpudiag.shell.reader import Simple, read
+from gpudiag.shell.reader import TOO_DEEP, Simple, read
 from gpudiag.shell.tree import MAX_TEXT
 from gpudiag.shell.words import first_program
 from gpudiag.shell.wrappers import Stripped, Wrapper, base_name, has_flag, strip
@@ -142,8 +142,8 @@ class _Builder:
     def read_text(self, text: Word, place: _Place, positional: tuple[Word, ...], inline: Simple | None = None) -> None:
         """Reads a text for the shell at ``place.parent``; ``inline`` is the ``eval`` that it belongs to."""
         self.text_left -= len(text.template)
-        if place.depth > _MAX_SHELLS or self.text_left < 0:
-            self.note("shells nested too deeply or too much text; the rest was left out")
+        if self.text_left < 0:
+            self.note("too much text in nested shells; the rest was left out")
             return
         up = 0 if inline is not None else 1
         outer = tuple(
@@ -221,6 +221,9 @@ class _Builder:
     def enter(self, inner: Nested, words: tuple[Word, ...], simple: Simple, place: _Place) -> bool:
         """Goes into the shell that a command starts; says whether there was anything to go into."""
         text = inner.text
+        if place.depth > _MAX_SHELLS:
+            self.note(TOO_DEEP)
+            return False
         if inner.script:
             text = None if self.script_text is None else literal(self.script_text)
             if text is None:
@@ -233,7 +236,8 @@ class _Builder:
             return False
         place = self.between(inner, words, simple, place)
         if inner.words:
-            self.simple(replace(simple, words=inner.words, connector=None, stdin_text=None, groups=()), place)
+            bare = replace(simple, words=inner.words, connector=None, stdin_text=None, groups=())
+            self.simple(bare, replace(place, depth=place.depth + 1))
             return True
         assert text is not None
         cmdline, shell = self.interpreter(inner, text)

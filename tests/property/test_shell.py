@@ -56,6 +56,41 @@ def test_every_line_replays(text: str, code: int | None, output: str | None) -> 
         assert one.selection is None or [verdict.pid for verdict in one.selection.verdicts] == [7]
 
 
+NESTS = {
+    "$(echo ": ")",
+    '"$(echo ': ')"',
+    "<(cat ": ")",
+    "$(ps | awk ": ")",
+    "( ": " )",
+    "{ ": "; }",
+    "if true; then ": "; fi",
+    "if ": "; then x; fi",
+    "while true; do ": "; done",
+    "for i in a b; do ": "; done",
+    "case a in a) ": ";; esac",
+    "! ": "",
+    "bash -c ": "",
+    "ssh h ": "",
+    "sudo ": "",
+    "eval ": "",
+    "docker exec c ": "",
+    "${a:-": "}",
+    "{a,": "}",
+}
+"""How each kind of nesting opens and closes."""
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(NESTS)), st.integers(1, 300)), min_size=1, max_size=3), st.booleans())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_however_deep_commands_stand_in_each_other_there_is_an_answer(nests: list[tuple[str, int]], cut: bool) -> None:
+    text = "kill " + "".join(opening * depth for opening, depth in nests) + "pkill -9 x"
+    text += "" if cut else "".join(NESTS[opening] * depth for opening, depth in reversed(nests))
+    line = parse_line(text, how="prompt")
+    result = replay(line, WORLD, Caller("root", 0), Observed(None, None, None))
+    assert len(result.steps) == len(line.steps) <= 512
+    assert all(isinstance(argument, str) for argv in simple_commands(text) for argument in argv)
+
+
 @given(st.lists(st.text(alphabet="ab $*?\"'\\\n;|&<>#~{},", max_size=12), min_size=1, max_size=5))
 @settings(max_examples=200, deadline=None)
 def test_quoted_words_come_back(values: list[str]) -> None:

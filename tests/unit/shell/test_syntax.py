@@ -282,3 +282,28 @@ def test_names_and_commands_are_found_at_every_depth() -> None:
     assert command_names(text) == ("ssh", "sudo", "su", "bash", "kill", "nvidia-smi", "sort", "fuser")
     assert ["nvidia-smi", "--query-compute-apps=pid"] in simple_commands(text)
     assert ["fuser", "-k", "/dev/nvidia0"] in simple_commands(text)
+
+
+DEEP = 160
+NESTED = {
+    "substitutions": "kill " + "$(" * DEEP + "echo 1" + ")" * DEEP,
+    "quoted substitutions": "kill " + '"$(echo ' * DEEP + "1" + ')"' * DEEP,
+    "sub-shells": "( " * DEEP + "pkill x" + " )" * DEEP,
+    "conditions": "if true; then " * DEEP + "pkill x" + "; fi" * DEEP,
+    "loops": "for i in a b; do " * DEEP + "pkill x" + "; done" * DEEP,
+    "shells": "bash -c '" + "eval " * DEEP + "pkill x'",
+    "clients": "ssh h " * DEEP + "pkill x",
+    "containers": "docker exec c " * DEEP + "pkill x",
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=list(NESTED))
+def test_what_is_nested_too_deeply_is_said_and_the_rest_is_read(text: str) -> None:
+    line = prompt(f"pkill before; {text}\npkill -9 after")
+    assert any("nested too deeply" in note for note in line.not_understood)
+    assert argvs(line)[0] == ["pkill", "before"]
+    unknown = line.steps[1:-1] if text != NESTED["loops"] else line.steps[1:]
+    assert unknown
+    assert all(None in [word.text for word in step.words] or step.words[0].text != "pkill" for step in unknown)
+    if text != NESTED["loops"]:  # two words in two words … are more commands than are read
+        assert argvs(line)[-1] == ["pkill", "-9", "after"]
