@@ -14,6 +14,9 @@ SHELLS = frozenset(
 MAX_DEPTH = 32
 """Generations that are looked at where each costs a walk over all processes; no server is that deep."""
 
+MAX_GENERATIONS = 64
+"""Ancestors of one process that are believed: many walks go up the whole line, for each process anew."""
+
 
 SUPERVISORS = frozenset(
     {
@@ -45,7 +48,7 @@ class Kinship:
     def __init__(self, census: Census, observers: Mapping[str, frozenset[int]]):
         self.census = census
         self.observers = {pid for pids in observers.values() for pid in pids}
-        self._parents = self._without_cycles()
+        self._parents = self._believed()
         self._guessed: set[Key] = set()
         self._heads = {
             above.key
@@ -87,18 +90,28 @@ class Kinship:
         together = [above for above in older if above.sightings.keys() & _with_parent(life)]
         return (together or older)[-1] if older else None
 
-    def _without_cycles(self) -> dict[Key, Life]:
-        """Torn or forged tables can make two processes each other's ancestor; no edge of such a ring is believed."""
+    def _believed(self) -> dict[Key, Life]:
+        """Torn or forged tables can make two processes each other's ancestor; no edge of such a ring is believed.
+
+        Nor is every ``MAX_GENERATIONS``-th edge of a line that is longer than any machine's.
+        """
         found = {life.key: above for life in self.census.lives if (above := self._find_parent(life)) is not None}
+        depths: dict[Key, int] = {}
         for start in list(found):
-            seen: list[Key] = []
+            line: dict[Key, None] = {}
             key = start
-            while key in found and key not in seen:
-                seen.append(key)
+            while key in found and key not in depths and key not in line:
+                line[key] = None
                 key = found[key].key
-            if key in seen:
-                for ring in seen[seen.index(key) :]:
+            if key in line:
+                upwards = list(line)
+                for ring in upwards[upwards.index(key) :]:
                     del found[ring]
+            for one in reversed(line):
+                depths[one] = depths.get(found[one].key, 0) + 1 if one in found else 0
+                if depths[one] > MAX_GENERATIONS:
+                    del found[one]
+                    depths[one] = 0
         return found
 
     def has_children_without_group(self, life: Life) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpudiag.model import Booking, Citation, Coverage, Handle, Process
 from gpudiag.shell.tools.common import COMM_BYTES
@@ -116,7 +117,10 @@ class Sighting:
 
 @dataclass(eq=False)
 class Life:
-    """One process from its start to its end, as far as the looks show it."""
+    """One process from its start to its end, as far as the looks show it.
+
+    Its names are asked for once every sighting is in: they are worked out once, for walks over all its relatives.
+    """
 
     host: str
     pid: int
@@ -160,12 +164,12 @@ class Life:
         value = self.latest(attribute)
         return value if isinstance(value, str) else None
 
-    @property
+    @cached_property
     def cmdline(self) -> str | None:
         """Its command line, from a look in which it still had one."""
         return self.string("cmdline")
 
-    @property
+    @cached_property
     def comm(self) -> str | None:
         """Its comm; a version that no column cut is preferred."""
         for sighting in reversed(list(self.sightings.values())):
@@ -200,7 +204,7 @@ class Life:
             return line[:120]
         return self.booked_name or self.program
 
-    @property
+    @cached_property
     def program(self) -> str | None:
         """Its comm where no column cut it, else the base name of what it was started as."""
         if self.comm is not None and not self._comm_cut:
