@@ -14,6 +14,7 @@ from gpudiag.report import contract as c
 from gpudiag.rules.engine import Match, RuleResult
 from gpudiag.rules.rivals import judge_rivals
 from gpudiag.rules.schema import Rule
+from gpudiag.shell.missing import NOT_FOUND
 from gpudiag.shell.signals import KILL
 from gpudiag.summary import summarise
 from gpudiag.timeline.commands import ActionView, StepView
@@ -360,8 +361,14 @@ def _step(
         hit_shells=tuple(dict.fromkeys(str(row["shell"]) for row in shells)),
         not_permitted=tuple(sorted({_pid(r) for r in rows if r["permitted"] is False and r["selected"]})),
         error=selection.error if selection is not None else None,
-        exit_code=step.printed_status,
+        exit_code=_exit_code(step),
     )
+
+
+def _exit_code(step: StepView) -> int | None:
+    """What was printed; a shell's own code where it did not find the program."""
+    shell_failed = step.replay.ran is False and step.replay.exit_code == NOT_FOUND
+    return NOT_FOUND if step.printed_status is None and shell_failed else step.printed_status
 
 
 def _missed(row: Row) -> bool:

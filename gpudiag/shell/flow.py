@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gpudiag.shell.carriers import chain
 from gpudiag.shell.conditions import status_of
 from gpudiag.shell.lines import Carrier, Group, Line, Step
+from gpudiag.shell.missing import NOT_FOUND, Missing
 from gpudiag.shell.observed import Observed, no_connection, printed, printed_status
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection
@@ -35,14 +36,17 @@ class Ran:
     value: bool | None
     proven: bool
     because: str
+    unfound: bool = False
+    """Its shell came to it, and found no such program."""
 
 
 class Flow:
     """Keeps what each carrier's shell knows at the point that was reached."""
 
-    def __init__(self, line: Line, observed: Observed, world: World) -> None:
+    def __init__(self, line: Line, observed: Observed, world: World, absent: Missing) -> None:
         self.line = line
         self.observed = observed
+        self.absent = absent
         self.world = world
         self.processes = {process.pid: process for process in world.processes}
         self.steps: list[StepReplay] = []
@@ -69,7 +73,8 @@ class Flow:
         stop: Stop | None = None,
     ) -> None:
         """The next step; ``looked`` is what a pgrep found, which decides its exit code."""
-        ran = self.seen(step, self.ran(step))
+        ran = self.found(step, self.seen(step, self.ran(step)))
+        unfound = ran.value is False and ran.unfound
         if ran.value is False:
             rows = tuple(replace(row, death_seen=None, death_how=None) if row.death_seen else row for row in rows)
         own_death = next((row for row in rows if row.matches and row.signal_fatal and row.death_seen), None)
@@ -77,7 +82,7 @@ class Flow:
             ran = Ran(True, True, f"it killed what carries it: {own_death.death_how}")
         if step.beside and step.fed_by is not None and ran.value and any(row.matches is not False for row in rows):
             ran = Ran(None, False, "in the background, and its list names the shells of its own pipeline")
-        code = self.exit_code(step, selection or looked, ran)
+        code = self.unfound_code(step) if unfound else self.exit_code(step, selection or looked, ran)
         self.overtake(step, ran, rows)
         self.rows.extend(rows)
         source = step.pid_source if tool == "kill" else None
@@ -85,7 +90,10 @@ class Flow:
         self.steps.append(
             StepReplay(step, tool, signal, selection, ran.value, ran.proven, ran.because, source, code, stop)
         )
-        if ran.value is not False:
+        if unfound:
+            self.record(step, code, ())
+            self.leave(step, Ran(True, ran.proven, ran.because), code, tool)
+        elif ran.value is not False:
             self.remember(selection)
             self.record(step, code if ran.value else None, rows)
             self.leave(step, ran, code, tool)
@@ -234,6 +242,19 @@ class Flow:
         if (ran.value or self.caught(step)) and ran.value is not False and plain and self.ran_through():
             return Ran(True, True, f"the line ended by itself with exit code {self.observed.exit_code}")
         return ran
+
+    def found(self, step: Step, ran: Ran) -> Ran:
+        """A step whose program the shell did not find never ran, and leaves the exit code for that."""
+        absent = self.absent.steps.get(step.index)
+        if absent is None or ran.value is False:
+            return ran
+        if not absent.certain:
+            return Ran(None, False, f"{absent.program} was not found in one of the places where the line needs it")
+        return Ran(False, absent.proven, f"{absent.program} is not installed", unfound=True)
+
+    @staticmethod
+    def unfound_code(step: Step) -> int:
+        return 0 if step.negated else NOT_FOUND
 
     def ran_through(self) -> bool:
         code = self.observed.exit_code

@@ -10,6 +10,7 @@ from gpudiag.shell.carriers import Standin, above, chain, is_shell, later_steps,
 from gpudiag.shell.dialects import kill_dialects, shells_of
 from gpudiag.shell.flow import Flow
 from gpudiag.shell.lines import Carrier, Line, Step, Substitution
+from gpudiag.shell.missing import missing
 from gpudiag.shell.observed import Death, Observed, death
 from gpudiag.shell.results import CarrierReplay, StepReplay
 from gpudiag.shell.selection import Selection, Verdict
@@ -38,7 +39,9 @@ class Replay:
 
 def replay(line: Line, world: World, caller: Caller, observed: Observed) -> Replay:
     """What each step of the line does to the recorded processes, and to the line itself."""
-    flow = Flow(line, observed, world)
+    absent = missing(line, observed.output)
+    world = replace(world, printed_lists={**world.printed_lists, **dict.fromkeys(absent.lists, frozenset[int]())})
+    flow = Flow(line, observed, world, absent)
     for step in line.steps:
         tool = tool_of(step)
         selection, rows = (None, ()) if tool is None else _pick(line, step, tool, world, caller, observed)

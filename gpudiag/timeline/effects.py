@@ -19,7 +19,7 @@ def changed_nothing(action: ActionView, census: Census) -> bool:
         return False
     if not kills:
         return _was_refused(action)
-    return all(_reached_nobody(step) or _only_zombies(step, action, census) for step in kills)
+    return all(_never_ran(step) or _reached_nobody(step) or _only_zombies(step, action, census) for step in kills)
 
 
 def _program(step: StepView) -> str | None:
@@ -29,6 +29,10 @@ def _program(step: StepView) -> str | None:
 
 def _was_refused(action: ActionView) -> bool:
     return is_refused(action.action.output or "")
+
+
+def _never_ran(step: StepView) -> bool:
+    return step.replay.ran is False and step.replay.ran_proven
 
 
 def _reached_nobody(step: StepView) -> bool:

@@ -21,28 +21,20 @@ _FOREIGN = (
     (re.compile(r"\(\?[a-zA-Z:=!<]"), "(?…) is Python's and Perl's; regcomp refuses it or takes it for something else"),
     (re.compile(r"\\\|"), r"\| is a plain bar in an extended expression; alternatives are parted by | alone"),
 )
-_NOT_FOUND = re.compile(
-    r"(?:^|[\s:])(?P<program>pkill|pgrep|killall|fuser|kill): (?:command )?not found"
-    r"|command not found: (?P<zsh>pkill|pgrep|killall|fuser)",
-    re.MULTILINE,
-)
-"""What bash, dash and zsh print for a program that is not installed."""
-_OUTPUT_CAP = 65536
 
 
 def step_rows(incident: Incident) -> Iterator[Row]:
     """One row a killing step."""
     for action in incident.actions:
-        missing = _not_installed(action)
         for step in action.steps:
             if step.replay.tool is not None:
-                yield _row(incident, action, step, missing)
+                yield _row(incident, action, step)
 
 
-def _row(incident: Incident, action: ActionView, step: StepView, missing: frozenset[str]) -> Row:
+def _row(incident: Incident, action: ActionView, step: StepView) -> Row:
     selection = step.replay.selection
     hopeless = _hopeless(step)
-    why = _why_not_run(step, missing)
+    why = _why_not_run(step)
     return {
         "host": incident.host_id(action.host),
         "gpus": [],
@@ -53,8 +45,8 @@ def _row(incident: Incident, action: ActionView, step: StepView, missing: frozen
         "pattern": selection.pattern if selection is not None else None,
         "hopeless": hopeless[0],
         "hopeless_why": hopeless[1],
-        "ran": False if step.replay.tool in missing else step.replay.ran,
-        "ran_proven": True if step.replay.tool in missing else step.replay.ran_proven,
+        "ran": step.replay.ran,
+        "ran_proven": step.replay.ran_proven,
         "not_run_why": why,
         "held_mib": held_by_targets(incident, action, step),
         **stray_columns(incident, action, step),
@@ -81,15 +73,8 @@ def _hopeless(step: StepView) -> tuple[bool | None, str | None]:
     return False, None
 
 
-def _not_installed(action: ActionView) -> frozenset[str]:
-    found = _NOT_FOUND.finditer((action.action.output or "")[:_OUTPUT_CAP])
-    return frozenset(match["program"] or match["zsh"] for match in found)
-
-
-def _why_not_run(step: StepView, missing: frozenset[str]) -> str | None:
+def _why_not_run(step: StepView) -> str | None:
     """Why it was not, or perhaps not, run; the death of its own shell is another cause (GPD102)."""
-    if step.replay.tool in missing:
-        return f"{step.replay.tool} is not installed"
     if step.replay.ran is True or "killed" in step.replay.ran_because:
         return None
     return step.replay.ran_because
