@@ -364,13 +364,21 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     looks = order_looks(parsed.looks, places)
     parsed = replace(parsed, bookings=(*parsed.bookings, *reported_bookings(parsed, looks)))
     gpus = index_gpus(parsed.samples, parsed.bookings, parsed.gpu_names)
-    views = {look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders) for look in looks}
+    contained = {name.id for name in parsed.looks if name.container is not None}
+    views = {
+        look.id: view_of(look, parsed.processes, parsed.coverage, parsed.recorders, in_container=look.id in contained)
+        for look in looks
+    }
     clock = clock_of(parsed.clocks, parsed.processes)
     limited = {look_id for look_id, view in views.items() if view.limited}
     by_root = {look_id for look_id, view in views.items() if view.user == "root" and not view.limited}
     whole = whole_tables(parsed.processes, parsed.coverage)
     apart = frozenset(look_id for look_id, view in views.items() if view.own_namespace)
-    inside = frozenset(look_id for look_id, view in views.items() if view.own_namespace and not view.hidden) & whole
+    # Whichever namespace it is: what a whole table of it lacks is not in it.
+    inside = frozenset(
+        look_id for look_id, view in views.items() if view.own_namespace is not False and not view.hidden
+    )
+    inside &= whole
     census = take_census(
         looks,
         parsed.processes,

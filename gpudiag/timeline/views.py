@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudiag.model import Coverage, Process, Recorder
@@ -10,6 +10,8 @@ from gpudiag.timeline.order import Look
 
 KTHREADD = 2
 """The first kernel thread. It has PID 2 in the initial PID namespace and is in no other."""
+INITS = frozenset({"init", "systemd", "launchd", "openrc-init", "runit", "upstart"})
+"""What PID 1 of a machine runs. Another program as PID 1 is what somebody started in a container."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class View:
     """The limits of one look."""
 
     own_namespace: bool | None
-    """It was taken in a PID namespace other than the host's."""
+    """It was taken in a PID namespace other than the host's; ``None`` also where only the kernel's threads are missing
+    from the table, which a filter does as well."""
     hidden: bool | None
     """Only the reader's own processes were visible (``hidepid``, or a filtered table)."""
     user: str | None
@@ -32,9 +35,17 @@ class View:
 
 
 def view_of(
-    look: Look, processes: Iterable[Process], coverage: Iterable[Coverage], recorders: Iterable[Recorder] = ()
+    look: Look,
+    processes: Iterable[Process],
+    coverage: Iterable[Coverage],
+    recorders: Iterable[Recorder] = (),
+    *,
+    in_container: bool = False,
 ) -> View:
-    """Judge a look by its full process tables and by what its recorder says of itself."""
+    """Judge a look by its full process tables and by what its recorder says of itself.
+
+    ``in_container``: the session itself shows that it was taken in one.
+    """
     rows = [row for row in processes if row.at.look == look.id]
     tables = look.id in whole_tables(rows, coverage)
     user, observers = _observer(rows)
@@ -50,8 +61,19 @@ def view_of(
     listed = {row.pid: row for row in rows if row.text_from in ("ps", "proc")}
     if 1 not in listed:
         return View(None, True, user, observers)
+    return View(_is_apart(listed, in_container=in_container), False, user, observers)
+
+
+def _is_apart(listed: Mapping[int, Process], *, in_container: bool) -> bool | None:
+    """The table is of a PID namespace other than the host's."""
     second = listed.get(KTHREADD)
-    return View(second is None or second.kernel_thread is False, False, user, observers)
+    if second is not None:
+        return second.kernel_thread is False
+    if in_container or any(row.text_from == "proc" for row in listed.values()):
+        return True  # nobody filters what was read from /proc itself
+    first = listed[1]
+    program = (first.cmdline or first.comm or "").split(" ", 1)[0].rsplit("/", 1)[-1]
+    return True if program and program not in INITS and first.comm not in INITS else None
 
 
 def recorder_of(look: Look, recorders: Iterable[Recorder]) -> Recorder | None:

@@ -127,11 +127,20 @@ def test_observer_is_the_youngest_running_ps_and_its_ancestors() -> None:
 
 
 def test_a_table_without_kernel_threads_is_of_another_namespace_and_one_without_pid_1_is_hidden() -> None:
-    inside = [process("M", 1, 0), process("M", 6, 1)]
+    inside = [process("M", 1, 0, cmdline="/bin/bash"), process("M", 6, 1)]
     view = view_of(census(inside).looks[1], inside, [table("M")])
     assert view.own_namespace is True
     own = [process("M", 1520, 1)]
     assert view_of(census(own).looks[1], own, [table("M")]).hidden is True
+
+
+def test_a_machines_table_without_kernel_threads_may_have_been_filtered() -> None:
+    for first in ("/sbin/init splash", "/usr/lib/systemd/systemd --system", None):
+        rows = [process("M", 1, 0, cmdline=first), process("M", 6, 1)]
+        look = census(rows).looks[1]
+        assert view_of(look, rows, [table("M")]).own_namespace is None
+        assert view_of(look, rows, [table("M")]).limited
+        assert view_of(look, rows, [table("M")], in_container=True).own_namespace is True
 
 
 INSIDE = frozenset({"L", "M"})
