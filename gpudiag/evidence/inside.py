@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import FrozenSet, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, replace
+from typing import Dict, FrozenSet, List, Optional, Sequence, Tuple
 
-from gpudiag.evidence.commands import split_words
+from gpudiag.evidence.commands import TEXT_CAP, bare, split_words
+from gpudiag.evidence.launchers import Launch, launch
 
 _ENGINES = frozenset({"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "lxc", "incus"})
 _NO_HOST = frozenset({"kubectl", "oc"})
@@ -15,11 +16,20 @@ _WITH_VALUE: FrozenSet[str] = frozenset(
     ("-e", "-u", "-w", "-n", "-c", "--env", "--user", "--workdir", "--namespace", "--container", "--context", "-H",
      "--host", "--env-file", "--detach-keys", "--kubeconfig", "-f", "--file", "-p", "--index")
 )  # fmt: skip
+_RUN_FLAGS = frozenset(
+    ("--rm", "--privileged", "--init", "--detach", "--interactive", "--tty", "--publish-all", "--read-only", "--quiet",
+     "--no-healthcheck", "--oom-kill-disable", "--no-deps", "--service-ports", "--build", "--no-TTY", "--replace")
+)  # fmt: skip
+"""Long options of ``docker run`` without a value, and of ``docker compose run``; all others have one."""
+_RUN_LETTERS = frozenset("ditPqT")
+_LOOKS = frozenset({"nvidia-smi", "ps", "pgrep", "fuser", "lsof", "top", "nvtop", "nvitop", "gpustat", "ls", "cat"})
+"""What is run in a container of its own only to look; others may be a server whose log is the host's business."""
+_RUNS = frozenset({"docker", "podman", "nerdctl"})
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "fish"})
-_BEFORE = frozenset({"sudo", "time", "nohup", "exec", "command", "env"})
-_SSH_WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
-_TEXT_CAP = 4096
 _CONTAINER_NAME = re.compile(r"[0-9a-f]{12}\Z")
+_DEPTH_CAP = 4
+"""Machines that a line may lead through."""
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True)
@@ -29,22 +39,39 @@ class Entry:
     container: Optional[str]
     """Name as it was given; ``None`` for another host or shell."""
     host: Optional[str]
-    """Target of ssh; ``None`` = the host where the command was given."""
+    """The machine that it names; ``None`` = the one where the command was given, or see ``unnamed``."""
     host_known: bool
     """False for a pod: on which node it runs is not said."""
     stays: bool
     """An interactive shell: the following prompts are in there."""
+    user: Optional[str] = None
+    """Who it is there, where the line says so."""
+    door: Optional[str] = None
+    """As in ``Launch``: the place is behind this port of the host, not the host itself."""
+    unnamed: bool = False
+    """Another machine, and the line does not say which."""
+    many: bool = False
+    """Its output may be of several machines, each part under a machine's name."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """What it runs is in another PID namespace, or may be."""
+        return self.container is not None or self.host is not None or self.unnamed
 
 
 def entry(text: str) -> Optional[Entry]:
     """Where the command line leads, ``None`` if nowhere else."""
-    words = _bare(split_words(text[:_TEXT_CAP]))
+    return _entry(bare(split_words(text[:TEXT_CAP])), _DEPTH_CAP)
+
+
+def _entry(words: List[str], depth: int) -> Optional[Entry]:
     program = words[0].rpartition("/")[2] if words else ""
     if program in _ENGINES:
         found = _container(program, words[1:])
         return None if found is None else Entry(found[0], None, program not in _NO_HOST, found[1])
-    if program == "ssh":
-        return _ssh(words[1:])
+    launched = launch(words)
+    if launched is not None:
+        return _launched(launched, depth)
     if program in ("su", "screen", "tmux") or program in _SHELLS:
         return Entry(None, None, True, True) if _no_command(program, words[1:]) else None
     return None
@@ -52,7 +79,7 @@ def entry(text: str) -> Optional[Entry]:
 
 def sudo_shell(text: str) -> bool:
     """``sudo -i``, ``sudo -s``, ``sudo su -``: the following prompts are root's, on the same host."""
-    words = split_words(text[:_TEXT_CAP])
+    words = split_words(text[:TEXT_CAP])
     if not words or words[0] != "sudo":
         return False
     options = [word for word in words[1:] if word.startswith("-")]
@@ -65,18 +92,14 @@ def leaves(text: str) -> bool:
     return text.strip().rstrip(";") in ("exit", "logout", "^D", "exit 0")
 
 
+def is_this_machine(host: str) -> bool:
+    """``ssh localhost``: where the command is given."""
+    return host in _THIS_MACHINE
+
+
 def is_container_name(host: str) -> bool:
     """Twelve hexadecimal digits: the host name that docker gives to a container."""
     return bool(_CONTAINER_NAME.match(host)) and not host.isdigit()
-
-
-def _bare(words: Sequence[str]) -> List[str]:
-    left = list(words)
-    while left and (left[0] in _BEFORE or re.match(r"\w{1,60}=", left[0])):
-        left = left[1:]
-        while left and left[0].startswith("-") and len(left[0]) > 1:
-            left = left[2:] if left[0] in ("-u", "-g", "-E", "-C") and len(left) > 1 else left[1:]
-    return left
 
 
 def _container(program: str, words: Sequence[str]) -> Optional[Tuple[str, bool]]:
@@ -84,7 +107,10 @@ def _container(program: str, words: Sequence[str]) -> Optional[Tuple[str, bool]]
     position = _skip_options(words, 0)
     if program == "docker" and words[position : position + 1] in (["compose"], ["container"]):
         position = _skip_options(words, position + 1)
-    if list(words[position : position + 1]) != ["exec"]:
+    verb = list(words[position : position + 1])
+    if verb == ["run"] and program in _RUNS:
+        return _run(list(words[position + 1 :]))
+    if verb != ["exec"]:
         return None
     position = _skip_options(words, position + 1)
     if position >= len(words):
@@ -99,28 +125,68 @@ def _container(program: str, words: Sequence[str]) -> Optional[Tuple[str, bool]]
     return name.rpartition("/")[2] if program in _NO_HOST else name, shell
 
 
+def _run(words: List[str]) -> Optional[Tuple[str, bool]]:
+    """A container that is made for one look: ``docker run --rm --gpus device=1 cuda nvidia-smi``.
+
+    It has PIDs of its own and numbers its GPUs anew, so it is a place of its own, called by its image and its GPUs.
+    """
+    given, rest = _run_options(words)
+    if not rest:
+        return None
+    command = [given["--entrypoint"], *rest[1:]] if given.get("--entrypoint") else rest[1:]
+    inner = command[0].rpartition("/")[2] if command else ""
+    if inner not in _LOOKS and inner not in _SHELLS:
+        return None
+    gpus = (
+        given.get("--gpus")
+        or given.get("--device")
+        or next((value for value in given.values() if value.startswith("NVIDIA_VISIBLE_DEVICES=")), "")
+    )
+    if given.get("--pid") == "host" and gpus in ("", "all"):
+        return None
+    image = rest[0].rpartition("/")[2]
+    name = given.get("--name") or (f"{image} ({gpus})" if gpus else image)
+    return name, inner in _SHELLS and _no_command(inner, command[1:])
+
+
+def _run_options(words: List[str]) -> Tuple[Dict[str, str], List[str]]:
+    """Options with their values, the last of each name; and the image with what follows it."""
+    given: Dict[str, str] = {}
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        name, equals, value = words[position].partition("=")
+        position += 1
+        flag = name in _RUN_FLAGS or (not name.startswith("--") and set(name[1:]) <= _RUN_LETTERS)
+        attached = not name.startswith("--") and not flag and len(name) > 2 and name[1] not in _RUN_LETTERS
+        if not equals and not flag and not attached and position < len(words):
+            value, position = words[position], position + 1
+        given[f"{name} {len(given)}" if name in ("-e", "--env") else name] = value
+    return given, words[position:]
+
+
 def _skip_options(words: Sequence[str], position: int) -> int:
     while position < len(words) and words[position].startswith("-") and words[position] != "--":
         position += 2 if words[position] in _WITH_VALUE else 1
     return position
 
 
-def _ssh(words: Sequence[str]) -> Optional[Entry]:
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        option = words[position]
-        takes_next = option[-1] in _SSH_WITH_VALUE and (len(option) == 2 or not set(option[1:-1]) & _SSH_WITH_VALUE)
-        position += 2 if takes_next else 1
-    if position >= len(words):
-        return None
-    host = words[position].rpartition("@")[2]
-    command = [word for word in words[position + 1 :] if word not in ("-t", "-tt")]
-    if not command:
-        return Entry(None, host, True, True)
-    inner = entry(command[0] if len(command) == 1 else " ".join(command))
-    if inner is not None and inner.container is not None:
-        return Entry(inner.container, host, inner.host_known, inner.stays)
-    return Entry(None, host, True, False)
+def _launched(found: Launch, depth: int) -> Entry:
+    host = found.hosts[0] if found.hosts else None
+    if host is not None and is_this_machine(host) and found.door is None:
+        host = None
+    command = [word for word in found.words if word not in ("-t", "-tt")]
+    words = bare(split_words(command[0][:TEXT_CAP]) if len(command) == 1 else command)
+    inner = _entry(words, depth - 1) if depth else None
+    deeper = inner if inner is not None and inner.is_elsewhere else None
+    stays = not command or (inner is not None and inner.stays)
+    unnamed = not found.hosts
+    if deeper is None:
+        return Entry(None, host, True, stays, found.user, found.door, unnamed, found.many)
+    if deeper.container is not None and deeper.host is None:
+        known = deeper.host_known and not unnamed
+        return Entry(deeper.container, host, known, stays, found.user, found.door, unnamed, found.many)
+    # Through one host to another: the last one counts.
+    return replace(deeper, many=found.many)
 
 
 def _no_command(program: str, words: Sequence[str]) -> bool:

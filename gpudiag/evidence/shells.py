@@ -1,16 +1,19 @@
 """Where each prompt of a session is: on which host, in which container.
 
 PIDs of a container's own view must never meet the host's, so a container gets a host name of its own:
-``gpu-node/NAME``, or ``NAME`` alone where the evidence does not tell the node.
+``gpu-node/NAME``, or ``NAME`` alone where the evidence does not tell the node. What answers at another port than sshd's
+usual one may be a container, too: ``gpu-node:2222``. A machine that a line does not name (``srun nvidia-smi``) is
+another one each time: nothing says that it is the same.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
-from gpudiag.evidence.inside import Entry, entry, is_container_name, leaves, sudo_shell
+from gpudiag.evidence.destinations import Section, killed_at, opened_by, sections, seen_in
+from gpudiag.evidence.inside import Entry, is_container_name, is_this_machine, leaves, sudo_shell
 from gpudiag.evidence.prompts import Typed
 
 _CLOSED = re.compile(r"^(?:Connection to \S{1,253} closed|Shared connection to \S{1,253} closed|logout$)", re.MULTILINE)
@@ -32,6 +35,22 @@ class Where:
     container: Optional[str]
 
 
+@dataclass(frozen=True)
+class Line:
+    """Where one typed line was given, and where its commands took effect."""
+
+    killed: Tuple[str, ...]
+    """Hosts on which its kill command was given: several in a loop over machines."""
+    shown: Where
+    """What its output shows."""
+    user: Optional[str]
+    """Who looked there."""
+    parts: Tuple[Tuple[Where, Section], ...]
+    """The output cut by the machines that printed it; empty where it is of one place."""
+    mixed: bool
+    """The output is of several places, and nothing tells which line is of which."""
+
+
 @dataclass
 class _Frame:
     """A shell that was entered."""
@@ -41,6 +60,10 @@ class _Frame:
     """The prompt at which it was entered."""
     same_place: bool
     """Another user's shell on the same host."""
+    fixed: bool
+    """A container, or what may be one: its prompts may show the name of the host."""
+    unnamed: bool
+    """Only its prompts tell which machine it is."""
     inner: Optional[Who] = None
     """The first prompt in it."""
 
@@ -52,6 +75,8 @@ class Shells:
         self._frames: List[_Frame] = []
         self._names: Dict[str, str] = {}
         """What a host was called, to the name that it is given here."""
+        self._unnamed = 0
+        """Number of the line, for a machine that it does not name."""
 
     def name(self, host: str) -> str:
         """One name for one host: its short name and its full one, and the address behind which a prompt showed it."""
@@ -63,11 +88,33 @@ class Shells:
         self._names[host] = self._names[known] if known is not None else host
         return self._names[host]
 
-    def place(self, typed: Typed) -> Tuple[Where, Where]:
-        """Where the prompt is, and what the output shows; shells that are opened or left count from the next one on."""
+    def line(self, typed: Typed, kill_at: Optional[int]) -> Line:
+        """The places of one typed line; shells that are opened or left count from the next one on.
+
+        ``kill_at``: where in the text its kill command stands.
+        """
         here = self._here(typed)
-        found = entry(typed.command)
-        shown = self._inside(here, found)
+        self._unnamed += 1
+        seen = seen_in(typed.command)
+        shown = self._inside(here, seen.entry)
+        parts = tuple((self._part(here, part.host), part) for part in sections(seen, typed.output))
+        user = _user_of(seen.entry, None if shown.container and shown.host != typed.host else typed.user)
+        line = Line(self._killed(typed, here, kill_at, parts), shown, user, parts, seen.mixed and not parts)
+        self._follow(typed, here)
+        return line
+
+    def _killed(
+        self, typed: Typed, here: Where, kill_at: Optional[int], parts: Sequence[Tuple[Where, Section]]
+    ) -> Tuple[str, ...]:
+        if kill_at is None:
+            return ()
+        found = killed_at(typed.command, kill_at)
+        if parts and len(found) == 1 and found[0] is not None and found[0].many:
+            return tuple(where.host for where, _ in parts)
+        return tuple(self._given(here, one).host for one in found)
+
+    def _follow(self, typed: Typed, here: Where) -> None:
+        found = opened_by(typed.command)
         failed = bool(_REFUSED.search(typed.text[:2000]))
         closed = bool(_CLOSED.search(typed.text))
         opens = (found is not None and found.stays) or sudo_shell(typed.command)
@@ -75,8 +122,10 @@ class Shells:
             if self._frames:
                 self._frames.pop()
         elif opens and not failed and not closed and len(self._frames) < _DEPTH_CAP:
-            self._frames.append(_Frame(shown, (typed.user, typed.host), shown == here))
-        return here, shown
+            where = self._inside(here, found)
+            fixed = where.container is not None or (found is not None and found.door is not None)
+            unnamed = found is not None and (found.unnamed or "$" in (found.host or ""))
+            self._frames.append(_Frame(where, (typed.user, typed.host), where == here, fixed, unnamed))
 
     def _here(self, typed: Typed) -> Where:
         who: Who = (typed.user, typed.host)
@@ -99,11 +148,15 @@ class Shells:
     def _learn(self, frame: _Frame, host: str) -> None:
         """The prompt behind ssh shows what the host calls itself."""
         target = frame.where.host
-        if frame.where.container is None and not frame.same_place and target not in (host, ""):
+        if frame.fixed or frame.same_place:
+            return
+        if frame.unnamed:
+            frame.where = self._named(host)
+        elif target not in (host, ""):
             self._names.setdefault(host, self._names.get(target, target))
 
     def _at(self, frame: _Frame, host: str) -> Where:
-        if frame.where.container is not None or frame.same_place:
+        if frame.fixed or frame.same_place:
             return frame.where
         return self._named(host)
 
@@ -112,14 +165,31 @@ class Shells:
             return Where("", None)
         return Where(self.name(host), host if is_container_name(host) else None)
 
+    def _part(self, here: Where, host: str) -> Where:
+        return here if is_this_machine(host) else Where(self.name(host), None)
+
     def _inside(self, here: Where, found: Optional[Entry]) -> Where:
-        if found is None or (found.container is None and found.host is None):
+        if found is None or not found.is_elsewhere:
             return here
-        host = self.name(found.host) if found.host is not None else here.host
+        host = self._given(here, found).host
         if found.container is None:
             return Where(host, None)
         named = f"{host}/{found.container}" if host and found.host_known else found.container
         return Where(named, found.container)
+
+    def _given(self, here: Where, found: Optional[Entry]) -> Where:
+        """The client of a container runs on the host: it is there that the command was given."""
+        if found is not None and found.unnamed:
+            return Where(f"unnamed node {self._unnamed}", None)
+        if found is None or found.host is None:
+            return here
+        host = here.host if here.host and is_this_machine(found.host) else self.name(found.host)
+        return Where(host if found.door is None else f"{host}:{found.door}", None)
+
+
+def _user_of(found: Optional[Entry], typed: Optional[str]) -> Optional[str]:
+    """Who the command runs as; another machine may log in as anybody."""
+    return found.user if found is not None and (found.host is not None or found.unnamed) else typed
 
 
 def _same(known: str, host: str, short: str) -> bool:

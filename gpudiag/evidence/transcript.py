@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
-from gpudiag.evidence.commands import remote
 from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
 from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text, tail_of
 from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
@@ -22,7 +21,7 @@ from gpudiag.evidence.interrupts import interrupted_line
 from gpudiag.evidence.log_shape import is_log_alone
 from gpudiag.evidence.names import about_whole_incident, is_expectation
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
-from gpudiag.evidence.shells import Shells, Where
+from gpudiag.evidence.shells import Line, Shells, Where
 from gpudiag.kill_words import first_kill
 from gpudiag.model import Citation, Damage, KillAction
 
@@ -37,6 +36,7 @@ _DATE_LINE = re.compile(
 )
 _RC_LINE = re.compile(r"-?\d{1,3}\Z")
 _WAITS = re.compile(r"(?:\s*(?:sleep\s+[\d.]+[smh]?|date(?:\s+[-+]\S+)?)\s*(?:;|&&))+\s*")
+_MIXED = "several hosts printed this, and nothing tells which line is of which: not read"
 _OBSERVES = re.compile(r"\b(?:nvidia-smi|ps|fuser|pgrep|lsof|gpustat|nvtop)\b")
 
 
@@ -46,34 +46,32 @@ def read_transcript(path: Path, input_id: str) -> Input:
     head = head_of_long_log(path)
     if head is not None and not is_expectation(path.name) and is_log_alone(path.name, head, tail_of(path)):
         session.refer(path, split_header(head))
-        damage: List[Damage] = []
     else:
-        damage = _cut(session, path)
+        _cut(session, path)
     return Input(
         id=input_id,
         path=str(path),
         kind="transcript",
-        complete=not damage,
+        complete=not session.damage,
         exhibits=tuple(session.exhibits),
         looks=tuple(session.looks),
         actions=tuple(session.actions),
-        damage=tuple(damage),
+        damage=tuple(session.damage),
     )
 
 
-def _cut(session: _Session, path: Path) -> List[Damage]:
+def _cut(session: _Session, path: Path) -> None:
     """Give the session what was typed, and what was printed."""
-    text, damage = _text(path, session.input_id)
+    text, session.damage[:] = _text(path, session.input_id)
     lines = clean_lines(text)
     for typed in typed_commands(lines, captured=has_header(text)):
         if session.count >= _COMMANDS_CAP:
             reason = f"more than {_COMMANDS_CAP} commands: rest not read"
-            damage.append(Damage(session.input_id, path.name, typed.line, reason))
+            session.damage.append(Damage(session.input_id, path.name, typed.line, reason))
             break
         session.take(typed)
     if session.count == 0:
         session.take_whole(lines)
-    return damage
 
 
 def _text(path: Path, input_id: str) -> Tuple[str, List[Damage]]:
@@ -107,6 +105,7 @@ class _Session:
     exhibits: List[Exhibit] = field(default_factory=lambda: list[Exhibit]())
     looks: List[LookName] = field(default_factory=lambda: list[LookName]())
     actions: List[KillAction] = field(default_factory=lambda: list[KillAction]())
+    damage: List[Damage] = field(default_factory=lambda: list[Damage]())
     count: int = 0
     _open: Dict[str, LookName] = field(default_factory=lambda: dict[str, LookName]())
     _asked: Set[Tuple[str, str]] = field(default_factory=lambda: set[Tuple[str, str]]())
@@ -121,28 +120,37 @@ class _Session:
         headed = split_header(typed.text)
         if typed.command == "echo $?" and self._exit_code_of_last(headed.text.strip()):
             return
-        target = remote(typed.command)
-        here, where = self._shells.place(typed)
-        # The client of a container runs on the host: it is there that the command was given.
-        host = self._shells.name(target.host) if target else here.host
-        user = target.user if target else None if where.container and where.host != typed.host else typed.user
         kill_at = first_kill(typed.command)
+        line = self._shells.line(typed, kill_at)
         self._last_was_kill = kill_at is not None
         seen = _OBSERVES.search(typed.command)
         # A kill command that prints nothing shows nothing; a query that prints nothing shows an empty list.
         self._last_told = bool(headed.text.strip()) or (seen is not None and kill_at is None)
         shows_before = kill_at is not None and seen is not None and not _OBSERVES.search(typed.command, kill_at)
         if kill_at is not None and not shows_before:
-            self._act(typed, host, headed)
+            self._act(typed, line, headed)
+        if line.mixed and self._last_told:
+            self._last_told = False
+            self.damage.append(Damage(self.input_id, self.member, typed.output_line, _MIXED))
         if self._last_told:
-            self._reopen(where.host, typed.command if seen else None)
-            first_line = typed.output_line + headed.first_line - 1
-            self._exhibit(typed, where, user, headed.exit_code, first_line, headed.text)
+            self._show(typed, line, headed, seen is not None)
             if interrupted_line(typed.command, typed.output) is not None:
                 self._open.clear()  # what is seen from here on is the state after the interrupt
                 self._asked.clear()
         if shows_before:
-            self._act(typed, host, headed)
+            self._act(typed, line, headed)
+
+    def _show(self, typed: Typed, line: Line, headed: Headed, asks: bool) -> None:
+        """The output becomes an exhibit of each place that it is of."""
+        query = typed.command if asks else None
+        for where, part in line.parts:
+            self._reopen(where.host, query)
+            text = "\n".join(part.lines)
+            self._exhibit(typed, where, line.user, part.exit_code, typed.output_line + part.first, text)
+        if not line.parts:
+            self._reopen(line.shown.host, query)
+            first_line = typed.output_line + headed.first_line - 1
+            self._exhibit(typed, line.shown, line.user, headed.exit_code, first_line, headed.text)
 
     def take_whole(self, lines: List[str]) -> None:
         """A file without prompts: one exhibit whose format its content tells."""
@@ -207,13 +215,21 @@ class _Session:
             self.looks.append(look)
         return look
 
-    def _act(self, typed: Typed, host: str, headed: Headed) -> None:
-        """Note the action; it ends all looks."""
-        self.actions.append(self._action(typed, host, headed.text, headed.exit_code))
+    def _act(self, typed: Typed, line: Line, headed: Headed) -> None:
+        """Note the action on every host where it took effect; it ends all looks."""
+        own = {where.host: ("\n".join(part.lines), part.exit_code) for where, part in line.parts}
+        after = self.looks[-1].id if self.looks else None
+        for host in line.killed:
+            # Where several hosts answer, and nothing tells which line is whose, what each said is not known.
+            shared = (headed.text, headed.exit_code) if len(line.killed) == 1 else (None, None)
+            output, exit_code = own.get(host, shared)
+            self.actions.append(self._action(typed, host, after, output, exit_code))
         self._open.clear()
         self._asked.clear()
 
-    def _action(self, typed: Typed, host: str, output: str, exit_code: Optional[int]) -> KillAction:
+    def _action(
+        self, typed: Typed, host: str, after: Optional[str], output: Optional[str], exit_code: Optional[int]
+    ) -> KillAction:
         printed = _date_ns(typed)
         moment = stamp_ns(typed.stamp or "") or printed
         return KillAction(
@@ -224,10 +240,10 @@ class _Session:
             time_ns=moment[0] if moment else None,
             end_ns=None,
             time_error_ns=0 if moment is None or moment[1] else ZONE_ERROR_NS,
-            after_look=self.looks[-1].id if self.looks else None,
+            after_look=after,
             user=typed.user,
             exit_code=exit_code,
-            output=_STDERR_MARK.sub("", output),
+            output=None if output is None else _STDERR_MARK.sub("", output),
             script_text=None,
             source="transcript",
             cited=Citation(self.input_id, self.member, typed.line, typed.command[:_QUOTE_CAP]),

@@ -49,6 +49,7 @@ WRAPPERS: dict[str, Usage] = {
     "ionice": Usage("cn", ("class", "classdata")),
     "chrt": Usage("TPD", operands=1),
     "taskset": Usage(operands=1),
+    "sshpass": Usage("pfdP", stays=True),
     "stdbuf": Usage("ioe", ("input", "output", "error")),
     "time": Usage("fo", ("format", "output")),
     "exec": Usage("a"),

@@ -180,8 +180,7 @@ def _view(
         user=action.user,
         host=None,
     )
-    known = {look.host for look in census.looks}
-    host = next((s.host for s in line.steps if s.host in known), None) or action.host
+    host = _host_of(action, line, census)
     world, base = _world(action, host, slot, census, series, listed, adopted, files)
     world = replace(world, libc=libraries.get(host))
     if base is not None:
@@ -199,6 +198,12 @@ def _view(
     _apply_messages(view)
     _apply_printed_status(view)
     return view
+
+
+def _host_of(action: KillAction, line: Line, census: Census) -> str:
+    """Where it took effect. A pasted session tells it with the port and the prompts; a record has the words only."""
+    known = set[str]() if action.source == "transcript" else {look.host for look in census.looks}
+    return next((s.host for s in line.steps if s.host in known), None) or action.host
 
 
 def _observed(action: KillAction, trace: Trace | None, line: Line) -> Observed:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gpudiag.evidence.commands import remote
+from gpudiag.evidence.inside import entry
 from gpudiag.kill_words import first_kill
 
 
@@ -51,14 +51,15 @@ def test_lines_that_do_not(text: str) -> None:
     ],
 )
 def test_the_host_of_an_ssh_line(text: str, host: str, user: str | None) -> None:
-    target = remote(text)
+    target = entry(text)
     assert target is not None
     assert (target.host, target.user) == (host, user)
 
 
-@pytest.mark.parametrize("text", ["ps -ef", "echo ssh h", "ssh", "ssh -V", "sshd -T"])
+@pytest.mark.parametrize("text", ["ps -ef", "echo ssh h", "ssh", "ssh -V", "ssh localhost ps", "sshd -T"])
 def test_lines_that_stay_here(text: str) -> None:
-    assert remote(text) is None
+    found = entry(text)
+    assert found is None or not found.is_elsewhere
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Pasted sessions of several machines and containers: what one shows is never taken for the state of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudiag.explain import explain
+from gpudiag.report.contract import Report
+
+QUERY = "nvidia-smi --query-gpu=index,memory.used,memory.total --format=csv,noheader"
+APPS = "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader"
+HELD = "0, 90000 MiB, 97887 MiB\n"
+FREE = "0, 4 MiB, 97887 MiB\n"
+WORKER = "4151, VLLM::Worker_TP0, 89300 MiB\n"
+
+WAYS = [
+    ("ssh a {}", "ssh b {}"),
+    ("ssh -p 2222 root@a {}", "ssh -p 2223 root@a {}"),
+    ("ssh -p 2222 root@a {}", "ssh root@a {}"),
+    ("ssh -o Port=2222 a {}", "ssh -p2223 a {}"),
+    ("ssh ssh://root@a:2222 {}", "ssh ssh://root@a:2223 {}"),
+    ("sshpass -p x ssh a {}", "sshpass -p x ssh b {}"),
+    ("ssh pod1-64@ssh.gpus.example {}", "ssh pod2-64@ssh.gpus.example {}"),
+    ("ssh -p 2222 localhost {}", "{}"),
+    ("cd /tmp && ssh a {}", "cd /tmp && ssh b {}"),
+    ("srun -w a {}", "srun -w b {}"),
+    ("srun --nodelist=a --overlap {}", "srun --nodelist b {}"),
+    ("srun --jobid=77 --overlap {}", "srun --jobid=78 --overlap {}"),
+    ("srun --jobid=77 --overlap {}", "{}"),
+    ("ansible a -m shell -a '{}'", "ansible b -m shell -a '{}'"),
+    ("ansible -i hosts.ini a -b -m shell -a '{}'", "ansible -i hosts.ini b -b -m shell -a '{}'"),
+    ("pdsh -N -w a {}", "pdsh -N -w b {}"),
+    ("clush -w a {}", "clush -w b {}"),
+    ("docker exec one {}", "docker exec two {}"),
+    ("kubectl exec one -- {}", "kubectl exec two -- {}"),
+]
+
+
+def report(tmp_path: Path, text: str) -> Report:
+    """The report on a pasted session."""
+    path = tmp_path / "session.txt"
+    path.write_text(text)
+    return explain([path])
+
+
+def killed_between(way: str, after: str, figure: str, apps: str) -> str:
+    """Looks and a kill by one way, and a later look by another."""
+    kill = way.format("pkill -9 -f VLLM")
+    before = f"$ {way.format(APPS)}\n{WORKER}$ {way.format(QUERY)}\n{HELD}"
+    return f"{before}$ {kill}\n$ {after.format(QUERY)}\n{figure}$ {after.format(APPS)}\n{apps}"
+
+
+@pytest.mark.parametrize(("one", "other"), WAYS)
+def test_only_a_later_look_at_the_same_place_shows_that_memory_came_back(tmp_path: Path, one: str, other: str) -> None:
+    same = report(tmp_path, killed_between(one, one, FREE, ""))
+    assert same.outcome == "released"
+    assert same.actions
+    elsewhere = report(tmp_path, killed_between(one, other, FREE, ""))
+    assert elsewhere.outcome not in ("released", "partly_released")
+
+
+@pytest.mark.parametrize(("one", "other"), WAYS)
+def test_who_holds_memory_elsewhere_was_not_meant(tmp_path: Path, one: str, other: str) -> None:
+    text = f"$ {one.format('pkill -9 -f vllm.entrypoints')}\n$ {other.format(QUERY)}\n{HELD}$ {other.format(APPS)}\n"
+    assert report(tmp_path, text + WORKER).plan.kill == ()
