@@ -186,7 +186,8 @@ def _identity(folder: str, pid: int) -> object:
     memory = fields[_VSIZE] != "0"
     state = fields[_STATE][:1]
     if _is_kernel(pid, numbers[0], state, memory=memory):  # often most of them, and no relatives of anybody
-        return [state, *numbers, "", memory, {}, False]
+        nothing: dict[str, str] = {}
+        return [state, *numbers, "", memory, nothing, False]
     devices, denied = _devices(base, dead=state == "Z")
     return [state, *numbers, _cgroup(_text(f"{base}/cgroup")), memory, devices, denied]
 
