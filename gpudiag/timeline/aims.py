@@ -99,6 +99,7 @@ def _named_by(
     lives = [life for family in own for life in family.members if _was_there(action, life, kinship.census)]
     steps = [step for step in action.steps if step.may_end and not takes_by_device(step)]
     written = [life for life in lives if any(_is_written(step, life) and not _refused(step, life) for step in steps)]
+    written = [life for life in written if not any(_came_later(step, action, life, kinship.census) for step in steps)]
     roots = {family.root.key for family in own if family.root is not None}
     survivors = {life.key for life in lives if any(_survived(step, action, life, kinship.census) for step in steps)}
     hit = [life for life in lives if life.key not in survivors and any(_selects(step, life) for step in steps)]
@@ -163,12 +164,19 @@ def _refused(step: StepView, life: Life) -> bool:
 def _survived(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
     """SIGKILL by the step's own semantics, and alive in a later look: it started later, or was not reached."""
     verdict = step.verdict(life.pid)
-    if step.replay.signal != 9 or verdict is None or verdict.selected is not True or step.sent_to.get(life.pid):
+    picked = verdict.selected is True if verdict is not None else _is_written(step, life)
+    if step.replay.signal != 9 or not picked or step.sent_to.get(life.pid):
         return False
     later = [seen.look for seen in life.sightings.values() if seen.look.position > action.slot]
     # Who waits without being interruptible has the signal and cannot leave: that he is there says nothing.
     waits = bool(later) and life.sightings[later[-1].id].first("state") == "D"
     return bool(later) and not waits and census.alive(life, later[-1]) is True
+
+
+def _came_later(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
+    """Only looks after a SIGKILL to its number show it, and it lives: it was given the number of whoever died of that."""
+    seen_before = any(seen.look.position < action.slot for seen in life.sightings.values())
+    return not seen_before and _survived(step, action, life, census)
 
 
 def _of_one_owner(keys: frozenset[Key], lives: Sequence[Life], action: ActionView) -> frozenset[Key]:
