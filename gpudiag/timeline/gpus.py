@@ -30,15 +30,16 @@ class Gpu:
 class GpuIndex:
     """Looks a GPU up by any of its names."""
 
-    def __init__(self, gpus: Iterable[Gpu], by_name: Mapping[Name, str]) -> None:
+    def __init__(self, gpus: Iterable[Gpu], by_name: Mapping[Name, str], doubtful: frozenset[Name]) -> None:
         self.gpus = tuple(gpus)
+        self._doubtful = doubtful
         self._by_id = {gpu.id: gpu for gpu in self.gpus}
         self._by_name = dict(by_name)
 
     def of(self, host: str, ref: GpuRef) -> Gpu | None:
         """The GPU that ``ref`` names; a reference without any name is the host's only GPU, if it has one."""
         for key in _keys(host, ref):
-            if key in self._by_name:
+            if key in self._by_name and key not in self._doubtful:
                 return self._by_id[self._by_name[key]]
         own = [gpu for gpu in self.gpus if gpu.host == host]
         return own[0] if not list(_keys(host, ref)) and len(own) == 1 else None
@@ -71,15 +72,16 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking], names:
     whose only GPU evidence is a list of ``pid,name,used_memory`` has one GPU without any name.
     """
     samples, bookings, names = list(samples), list(bookings), list(names)
+    doubtful = _numbers_of_several([*samples, *bookings])
     groups: dict[Name, set[Name]] = {}
     for row in [*samples, *bookings]:
-        keys = set(_keys(row.at.host, row.gpu))
+        keys = set(_keys(row.at.host, row.gpu)) - doubtful
         for key in list(keys):
             keys |= groups.get(key, set())
         for key in keys:
             groups[key] = keys
     for row in names:
-        keys = set(_keys(row.at.host, row.gpu))
+        keys = set(_keys(row.at.host, row.gpu)) - doubtful
         if keys & groups.keys():
             _unite(groups, keys)
     _join_by_process(groups, bookings)
@@ -91,8 +93,21 @@ def index_gpus(samples: Iterable[GpuSample], bookings: Iterable[Booking], names:
         by_name.update(dict.fromkeys(keys, gpu.id))
     bare = {row.at.host for row in bookings if not list(_keys(row.at.host, row.gpu))} - {gpu.host for gpu in gpus}
     gpus += [Gpu(f"{host}/gpu?".lstrip("/"), host, None, None, None, None, None, None) for host in sorted(bare)]
-    index = GpuIndex(gpus, by_name)
-    return GpuIndex((_with_constants(gpu, samples, names, index) for gpu in gpus), by_name)
+    index = GpuIndex(gpus, by_name, doubtful)
+    return GpuIndex((_with_constants(gpu, samples, names, index) for gpu in gpus), by_name, doubtful)
+
+
+def _numbers_of_several(rows: Iterable[GpuSample | Booking]) -> frozenset[Name]:
+    """Indexes under which one host shows GPUs with different UUIDs or bus ids: they name none of them."""
+    shown: dict[Name, dict[str, set[str]]] = {}
+    for row in rows:
+        if row.gpu.index is None:
+            continue
+        kinds = shown.setdefault((row.at.host, "index", row.gpu.index), {})
+        for kind, name in (("uuid", row.gpu.uuid), ("bus", row.gpu.bus_id)):
+            if name is not None:
+                kinds.setdefault(kind, set()).add(name)
+    return frozenset(key for key, kinds in shown.items() if any(len(names) > 1 for names in kinds.values()))
 
 
 def _join_by_process(groups: dict[Name, set[Name]], bookings: Sequence[Booking]) -> None:

@@ -65,3 +65,45 @@ def test_only_a_later_look_at_the_same_place_shows_that_memory_came_back(tmp_pat
 def test_who_holds_memory_elsewhere_was_not_meant(tmp_path: Path, one: str, other: str) -> None:
     text = f"$ {one.format('pkill -9 -f vllm.entrypoints')}\n$ {other.format(QUERY)}\n{HELD}$ {other.format(APPS)}\n"
     assert report(tmp_path, text + WORKER).plan.kill == ()
+
+
+GPUS = "nvidia-smi --query-gpu=index,{kind},memory.used,memory.total --format=csv"
+BEFORE = (
+    f"$ {GPUS}\nindex, {{kind}}, memory.used [MiB], memory.total [MiB]\n0, {{one}}, 90000 MiB, 97887 MiB\n"
+    "{more}$ nvidia-smi --query-compute-apps={app},pid,process_name,used_memory --format=csv,noheader\n"
+    "{one}, 4151, VLLM::Worker_TP0, 89300 MiB\n"
+)
+AFTER = "$ ./see.sh\nindex, {kind}, memory.used [MiB], memory.total [MiB]\n0, {gpu}, 4 MiB, 97887 MiB\n"
+NAMES = {
+    "uuid": ("gpu_uuid", "GPU-aaaaaaaa-0000-4000-8000-000000000001", "GPU-bbbbbbbb-0000-4000-8000-000000000002"),
+    "pci.bus_id": ("gpu_bus_id", "00000000:01:00.0", "00000000:02:00.0"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("listed", [False, True], ids=["one", "both"])
+def test_a_gpu_is_its_uuid_or_bus_id_not_its_number(tmp_path: Path, kind: str, listed: bool) -> None:
+    """What a script shows as GPU 0 is another one: a container's only GPU, or another machine's."""
+    app, one, other = NAMES[kind]
+    more = f"1, {other}, 4 MiB, 97887 MiB\n" if listed else ""
+    before = BEFORE.format(kind=kind, app=app, one=one, more=more)
+    same = report(tmp_path, f"{before}$ pkill -9 -f VLLM\n{AFTER.format(kind=kind, gpu=one)}")
+    assert same.gpus[0].outcome == "released"
+    another = report(tmp_path, f"{before}$ pkill -9 -f VLLM\n{AFTER.format(kind=kind, gpu=other)}")
+    assert "released" not in {gpu.outcome for gpu in another.gpus}
+    assert {gpu.used_mib for gpu in another.gpus} == {None, 4}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_number_of_two_gpus_names_none_of_them(tmp_path: Path, kind: str) -> None:
+    """Both were shown between two commands: they stay two GPUs."""
+    app, one, other = NAMES[kind]
+    text = BEFORE.format(kind=kind, app=app, one=one, more="") + AFTER.format(kind=kind, gpu=other)
+    assert sorted(gpu.used_mib or 0 for gpu in report(tmp_path, text).gpus) == [4, 90000]
+
+
+@pytest.mark.parametrize("gpus", ["device=1", "all"])
+def test_a_container_made_to_look_is_no_look_at_the_host(tmp_path: Path, gpus: str) -> None:
+    way = f"docker run --rm --gpus {gpus} cuda {{}}"
+    assert report(tmp_path, killed_between("{}", way, FREE, "")).outcome != "released"
+
