@@ -291,7 +291,7 @@ class Incident:
             if isinstance(pending, int) and (seen.zombie or pending & SIGKILL_BIT):
                 return bool(pending & SIGKILL_BIT), [row.cited for row in seen.rows[:1]]
         for action in self.actions:
-            for step in action.steps:
+            for step in action.steps if action.host == life.host else ():
                 if step.replay.signal != 9 or step.replay.ran is False:
                     continue
                 if step.sent_to.get(life.pid) is True:
@@ -342,7 +342,7 @@ class Incident:
     def killed_at(self, life: Life) -> int | None:
         """When the SIGKILL that took it was sent."""
         for action in self.actions:
-            for step in action.steps:
+            for step in action.steps if action.host == life.host else ():
                 verdict = step.verdict(life.pid)
                 hit = step.sent_to.get(life.pid) or (
                     verdict is not None and verdict.selected and verdict.permitted is not False

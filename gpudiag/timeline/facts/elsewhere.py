@@ -1,9 +1,10 @@
-"""Commands that took effect where the holder is not: a client was hit, or a PID typed in the wrong namespace."""
+"""Commands that took effect where the holder is not: a client was hit, or a PID typed in the wrong place."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.facts.rows import Row, about
@@ -25,7 +26,8 @@ def elsewhere_rows(incident: Incident) -> Iterator[Row]:
         for step in action.steps:
             if step.replay.tool is None:
                 continue
-            for row in (*_through_clients(incident, action, step), *_by_number(incident, action, step)):
+            found = (_through_clients, _by_number, _on_another_host)
+            for row in chain.from_iterable(rows(incident, action, step) for rows in found):
                 count += 1
                 if count <= _ROWS_CAP:
                     yield row
@@ -113,6 +115,20 @@ def _by_number(incident: Incident, action: ActionView, step: StepView) -> Iterat
         for life in incident.census.named(action.host, pid) if missed else ():
             if incident.booked_now(life):
                 yield _row(incident, action, step, life, "number", None)
+
+
+def _on_another_host(incident: Incident, action: ActionView, step: StepView) -> Iterator[Row]:
+    """``kill`` found nobody under a number that another host of this evidence shows, and whose server holds memory."""
+    for pid in sorted(step.absent):
+        if incident.census.named(action.host, pid):
+            continue
+        meant = [life for life in incident.census.lives if life.pid == pid and life.host != action.host]
+        for life in meant:
+            family = incident.family_of(life)
+            members = family.members if family is not None else (life,)
+            for holder in members:
+                if incident.booked_now(holder) and not incident.was_picked(life) and not incident.was_picked(holder):
+                    yield _row(incident, action, step, holder, "number", None)
 
 
 def _typed_inside(incident: Incident, action: ActionView) -> bool:
