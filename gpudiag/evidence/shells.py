@@ -93,7 +93,7 @@ class Shells:
 
         ``kill_at``: where in the text its kill command stands.
         """
-        here = self._here(typed)
+        here = self.here(typed)
         self._unnamed += 1
         seen = seen_in(typed.command)
         shown = self._inside(here, seen.entry)
@@ -127,7 +127,8 @@ class Shells:
             unnamed = found is not None and (found.unnamed or "$" in (found.host or ""))
             self._frames.append(_Frame(where, (typed.user, typed.host), where == here, fixed, unnamed))
 
-    def _here(self, typed: Typed) -> Where:
+    def here(self, typed: Typed) -> Where:
+        """Where the prompt is."""
         who: Who = (typed.user, typed.host)
         while self._frames:
             frame = self._frames[-1]

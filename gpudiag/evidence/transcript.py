@@ -20,6 +20,7 @@ from gpudiag.evidence.header import Headed, has_header, split_header, stamp_ns
 from gpudiag.evidence.interrupts import interrupted_line
 from gpudiag.evidence.log_shape import is_log_alone
 from gpudiag.evidence.names import about_whole_incident, is_expectation
+from gpudiag.evidence.printed import may_have_printed, printed_from
 from gpudiag.evidence.prompts import Typed, clean_lines, typed_commands
 from gpudiag.evidence.shells import Line, Shells, Where
 from gpudiag.kill_words import first_kill
@@ -64,11 +65,14 @@ def _cut(session: _Session, path: Path) -> None:
     """Give the session what was typed, and what was printed."""
     text, session.damage[:] = _text(path, session.input_id)
     lines = clean_lines(text)
-    for typed in typed_commands(lines, captured=has_header(text)):
+    captured = has_header(text)
+    for typed in typed_commands(lines, captured=captured):
         if session.count >= _COMMANDS_CAP:
             reason = f"more than {_COMMANDS_CAP} commands: rest not read"
             session.damage.append(Damage(session.input_id, path.name, typed.line, reason))
             break
+        if session.count == 0 and not captured:
+            session.take_before(typed, lines[: typed.line - 1])
         session.take(typed)
     if session.count == 0:
         session.take_whole(lines)
@@ -151,6 +155,31 @@ class _Session:
             self._reopen(line.shown.host, query)
             first_line = typed.output_line + headed.first_line - 1
             self._exhibit(typed, line.shown, line.user, headed.exit_code, first_line, headed.text)
+
+    def take_before(self, first: Typed, lines: List[str]) -> None:
+        """What stands before the first prompt: the end of an output whose command was not copied, or a remark."""
+        start = printed_from(lines)
+        if start is None:
+            return
+        where = self._shells.here(first)
+        text = "\n".join(lines[start:]).rstrip()
+        self.exhibits.append(
+            Exhibit(
+                input=self.input_id,
+                member=self.member,
+                host=where.host,
+                look=self._look(where.host, where.container).id,
+                command="",
+                time_ns=None,
+                exit_code=None,
+                user=None,
+                first_line=start + 1,
+                text=text,
+                container=where.container,
+            )
+        )
+        if may_have_printed(first.command, text):
+            self._open.clear()  # asked again: an answer of another time
 
     def take_whole(self, lines: List[str]) -> None:
         """A file without prompts: one exhibit whose format its content tells."""
