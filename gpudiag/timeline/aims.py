@@ -174,7 +174,7 @@ def _survived(step: StepView, action: ActionView, life: Life, census: Census) ->
 
 
 def _came_later(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
-    """Only looks after a SIGKILL to its number show it, and it lives: it was given the number of whoever died of that."""
+    """Only looks after a SIGKILL to its number show it, and it lives: the number was given out again."""
     seen_before = any(seen.look.position < action.slot for seen in life.sightings.values())
     return not seen_before and _survived(step, action, life, census)
 

@@ -106,4 +106,3 @@ def test_a_number_of_two_gpus_names_none_of_them(tmp_path: Path, kind: str) -> N
 def test_a_container_made_to_look_is_no_look_at_the_host(tmp_path: Path, gpus: str) -> None:
     way = f"docker run --rm --gpus {gpus} cuda {{}}"
     assert report(tmp_path, killed_between("{}", way, FREE, "")).outcome != "released"
-
