@@ -219,7 +219,7 @@ def _whose(incident: Incident, verdict: Verdict, life: Life) -> str:
     if life.key in verdict.scope:
         return "older_family" if incident.aims.targets else "family"
     owners = {f.user for f in incident.families if f.id in incident.aims.targets} - {None}
-    if owners and family.user is not None:
+    if owners and family.user is not None and family.user not in owners:
         return "other_tenant"
     return "unknown"
 

@@ -147,11 +147,14 @@ def _others_hit(actions: Sequence[Action]) -> str:
 
 
 def _left_over(incident: Incident, *, nothing_else: bool) -> str:
-    others = sum(
-        entry.mib for ledger in incident.ledgers.values() for entry in ledger.entries if entry.life is not None
-    )
+    entries = [entry for ledger in incident.ledgers.values() for entry in ledger.entries if entry.life is not None]
+    others = sum(entry.mib for entry in entries)
     if others >= 1:
-        return f"The {size(others)} still in use belong to somebody else."
+        owners = {family.user for family in incident.families if family.id in incident.aims.targets} - {None}
+        users = {entry.life.string("user") for entry in entries if entry.life is not None and entry.mib >= 1}
+        foreign = not owners or users.isdisjoint(owners)
+        whose = "belong to somebody else" if foreign else "are held by processes that no command was aimed at"
+        return f"The {size(others)} still in use {whose}."
     return "Nothing is left to do." if nothing_else else ""
 
 

@@ -128,12 +128,28 @@ def _key_without_group(life: Life, kinship: Kinship, book: RoleBook) -> tuple[st
 
 
 def _split_ambiguous(groups: dict[tuple[str, str, object], list[Life]], book: RoleBook) -> None:
-    """Two processes with one title in one look are of two servers; who else belongs to which is not known."""
+    """Two processes with one title in one look are of two servers; who else belongs to which is not known.
+
+    The processes of two users are of two servers in any case: each user's are judged by themselves.
+    """
     for key in [key for key in groups if key[1] == "engine"]:
-        titles = [(look, life.title) for life in groups[key] for look in life.sightings]
-        if len(set(titles)) < len(titles) or _are_unlike(groups[key]) or _are_of_two_levels(groups[key], book):
-            for life in groups.pop(key):
-                groups[(life.host, "alone", life.key)] = [life]
+        by_user: dict[str | None, list[Life]] = defaultdict(list)
+        for life in groups[key]:
+            by_user[life.string("user")].append(life)
+        users = by_user.keys() - {None}
+        if len(users) < 2 and not _is_ambiguous(groups[key], book):
+            continue
+        del groups[key]
+        for user, lives in by_user.items():
+            if user is not None and len(by_user) > 1 and not _is_ambiguous(lives, book):
+                groups[(key[0], "engine", (key[2], user))] = lives
+            else:
+                groups.update({(life.host, "alone", life.key): [life] for life in lives})
+
+
+def _is_ambiguous(lives: Sequence[Life], book: RoleBook) -> bool:
+    titles = [(look, life.title) for life in lives for look in life.sightings]
+    return len(set(titles)) < len(titles) or _are_unlike(lives) or _are_of_two_levels(lives, book)
 
 
 def _are_of_two_levels(lives: Sequence[Life], book: RoleBook) -> bool:

@@ -30,9 +30,21 @@ SUPERVISORS = frozenset(
 
 def is_supervisor(life: Life) -> bool:
     """It starts jobs that are none of each other's business."""
+    return life.pid == 1 or _is_named_supervisor(life)
+
+
+def starts_no_engine(first: Life) -> bool:
+    """PID 1 is an init or a shell by its name: an engine below it is there because its server died.
+
+    Any other program as PID 1 may be the server itself, in a container.
+    """
+    return _is_named_supervisor(first) or is_shell(first)
+
+
+def _is_named_supervisor(life: Life) -> bool:
     line = (life.cmdline or "").split(" ", 1)[0].rsplit("/", 1)[-1]
     names = {(text or "").rstrip(":") for text in (life.program, line, life.comm)}
-    return life.pid == 1 or bool(names & SUPERVISORS)
+    return bool(names & SUPERVISORS)
 
 
 def is_shell(life: Life) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
-from gpudiag.timeline.kinship import is_shell
+from gpudiag.timeline.kinship import is_shell, starts_no_engine
 from gpudiag.timeline.lives import Life
 from gpudiag.timeline.order import SECOND, TICKS_PER_SECOND
 
@@ -69,15 +69,16 @@ def _is_dead(incident: Incident, above: Life, below: Life) -> bool:
 def _is_titled_child_of_init(incident: Incident, family: Family, top: Life) -> bool:
     """PID 1 is the parent of what its own title calls an engine's child, and no look shows its process group.
 
-    Only where the driver lists it under the same PID: in a container PID 1 may be the engine's server itself, and there
-    the driver's PIDs are not those of ``ps``.
+    Only where the driver lists it, or what it started, under the same PID: in a container PID 1 may be the engine's
+    server itself, and there the driver's PIDs are not those of ``ps``. An engine with workers holds nothing itself.
     """
     parents = {row.ppid for seen in top.sightings.values() for row in seen.rows if row.ppid is not None}
     if parents != {1} or top.integer("pgid") is not None or family.role(top) not in CHILD_ROLES:
         return False
-    both = any(seen.in_table and seen.bookings for seen in top.sightings.values())
+    own = [top, *(life for life in family.members if incident.kinship.parent(life) is top)]
+    both = any(seen.in_table and seen.bookings for life in own for seen in life.sightings.values())
     first = [life for life in incident.census.named(top.host, 1) if incident.alive(life) is not False]
-    return both and not any(family.role(life) is not None or incident.booked_now(life) for life in first)
+    return both and all(starts_no_engine(life) and not incident.booked_now(life) for life in first)
 
 
 def was_adopted(life: Life) -> bool:

@@ -1,0 +1,79 @@
+"""Whose the processes are that a killed server left behind, where the tables tell little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpudiag.explain import Explanation
+from tests.unit.timeline.sessions import aux, ef, explained, smi, typed
+
+MACHINE = (("root", 1, "/sbin/init"), ("root", 2, "[kthreadd]"), ("u", 900, "-bash"))
+SERVER = "python3 -m vllm.entrypoints.openai.api_server --model m"
+BOOKED = [(0, 4151, "VLLM::Worker_TP0", 70000), (1, 4152, "VLLM::Worker_TP1", 70000)]
+WORKERS = (("u", 4151, "VLLM::Worker_TP0"), ("u", 4152, "VLLM::Worker_TP1"))
+OTHERS = (("alice", 3000, SERVER), ("alice", 3010, "VLLM::EngineCore"))
+
+
+def planned(found: Explanation) -> set[int]:
+    return {entry.pid for entry in found.report.plan.kill}
+
+
+def kept(found: Explanation) -> dict[int, str]:
+    return {entry.pid: entry.because for entry in found.report.plan.keep}
+
+
+def test_an_engine_that_only_its_workers_tie_to_the_memory_is_an_orphan(tmp_path: Path) -> None:
+    machine = (("root", 1, 0, "/sbin/init"), ("root", 2, 0, "[kthreadd]"))
+    left = [("u", 4150, 1, "VLLM::EngineCore"), *((user, pid, 4150, line) for user, pid, line in WORKERS)]
+    text = typed(("kill -9 4100", ""), ("ps -ef", ef(*machine, *left)), ("nvidia-smi", smi(BOOKED)))
+    assert planned(explained(tmp_path, text)) == {4150, 4151, 4152}
+
+
+def test_the_children_of_a_containers_first_process_are_no_orphans(tmp_path: Path) -> None:
+    rows = [("u", 1, 0, SERVER), ("u", 4150, 1, "VLLM::EngineCore"), *((u, pid, 4150, t) for u, pid, t in WORKERS)]
+    text = typed(("kill -9 4100", ""), ("ps -ef", ef(*rows)), ("nvidia-smi", smi(BOOKED)))
+    assert planned(explained(tmp_path, text)) == set()
+
+
+def test_without_parents_one_users_one_server_is_told_from_another_users(tmp_path: Path) -> None:
+    own = (("u", 4100, SERVER), ("u", 4150, "VLLM::EngineCore"), *WORKERS)
+    booked = [*BOOKED, (2, 3010, "VLLM::EngineCore", 20000)]
+    text = typed(
+        ("nvidia-smi", smi(booked)),
+        ("ps aux", aux(*MACHINE, *OTHERS, *own)),
+        ("pkill -9 -f vllm.entrypoints", ""),
+        ("nvidia-smi", smi(booked)),
+        ("ps aux", aux(*MACHINE, *OTHERS, *WORKERS)),
+    )
+    found = explained(tmp_path, text)
+    assert planned(found) == {4151, 4152}
+    assert "another user (alice)" in kept(found)[3010]
+
+
+def test_without_parents_two_servers_of_one_user_are_not_told_apart(tmp_path: Path) -> None:
+    own = (("u", 4100, SERVER), ("u", 4150, "VLLM::EngineCore"), ("u", 5100, SERVER), ("u", 5150, "VLLM::EngineCore"))
+    booked = [(0, 4150, "VLLM::EngineCore", 70000), (1, 5150, "VLLM::EngineCore", 70000)]
+    text = typed(
+        ("nvidia-smi", smi(booked)),
+        ("ps aux", aux(*MACHINE, *OTHERS, *own)),
+        ("kill -9 4100", ""),
+        ("nvidia-smi", smi(booked)),
+        ("ps aux", aux(*MACHINE, *OTHERS, *own[1:])),
+    )
+    found = explained(tmp_path, text)
+    assert planned(found) == set()
+    ledger = [entry for gpu in found.report.gpus for entry in gpu.ledger if entry.pid in (4150, 5150)]
+    assert {entry.whose for entry in ledger} == {"unknown"}  # of the same user: no other tenant's
+
+
+def test_the_other_ranks_of_a_killed_one_do_not_belong_to_somebody_else(tmp_path: Path) -> None:
+    rows = [("u", 4100, 900, SERVER), ("u", 4150, 4100, "VLLM::EngineCore"), *((u, p, 4150, t) for u, p, t in WORKERS)]
+    machine = (("root", 1, 0, "/sbin/init"), ("root", 2, 0, "[kthreadd]"), ("u", 900, 1, "-bash"))
+    text = typed(
+        ("nvidia-smi", smi(BOOKED)),
+        ("ps -ef", ef(*machine, *rows)),
+        ("kill -9 4152", ""),
+        ("nvidia-smi", smi(BOOKED[:1])),
+        ("ps -ef", ef(*machine, *rows[:-1])),
+    )
+    assert "somebody else" not in explained(tmp_path, text).report.summary
