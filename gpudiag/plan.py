@@ -25,6 +25,7 @@ from gpudiag.timeline.kinship import is_shell
 from gpudiag.timeline.leaving import Expected, expectations
 from gpudiag.timeline.lives import Key, Life
 from gpudiag.timeline.order import SECOND
+from gpudiag.timeline.orphans import CHILD_ROLES
 from gpudiag.timeline.shortage import shortage_of
 from gpudiag.timeline.supervision import Supervision, supervision_of
 from gpudiag.verdict import HELD, NOTHING, RELEASING, UNCLEAR, Verdict, is_leaving
@@ -222,7 +223,9 @@ def _depth(incident: Incident, candidate: Candidates) -> int:
 
 def _kill_entry(incident: Incident, candidate: Candidates, order: int) -> KillEntry:
     life = candidate.life
-    root = candidate.family.root is life and alive_root(incident, candidate.family) is True
+    family = candidate.family
+    # An engine whose server is dead comes first in what is left, and is no server: it has nothing to finish.
+    root = family.root is life and alive_root(incident, family) is True and family.role(life) not in CHILD_ROLES
     boot_id = incident.boot_id(life.host)
     # A process whose core is being dumped handles no signal any more; SIGKILL ends the dump.
     deaf = candidate.row["zombie"] is True or candidate.row["core_dumping"] is True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpudiag.ranges import number_ranges
 from gpudiag.report.contract import Action, ActionStep, Plan
 from gpudiag.report.text import mib as size
-from gpudiag.report.text import pids as pid_ranges
 from gpudiag.rules.engine import Match
 from gpudiag.timeline.daemons import is_of_the_machine
 from gpudiag.timeline.incident import Incident
@@ -52,7 +52,7 @@ def _below(verdict: Verdict) -> str | None:
         match = next((m for m in verdict.findings if m.rule_id == rule and m.certainty != "possible"), None)
         if match is not None:
             held = f" {size(match.explains_mib)} are held so." if match.explains_mib else ""
-            return text.format(pids=pid_ranges(match.pids)) + held
+            return text.format(pids=number_ranges(match.pids)) + held
     return None
 
 
@@ -68,11 +68,11 @@ def _what_happened(actions: Sequence[Action]) -> str:
 def _step(step: ActionStep) -> str:
     if step.ran == "no":
         return f"{step.tool} never ran"
-    hit = [*([pid_ranges(step.hit)] if step.hit else []), *step.hit_shells]
+    hit = [*([number_ranges(step.hit)] if step.hit else []), *step.hit_shells]
     if hit:
         return f"{step.tool} hit {' and '.join(hit)}"
     if step.not_permitted:
-        return f"{step.tool} was not permitted to signal {pid_ranges(step.not_permitted)}"
+        return f"{step.tool} was not permitted to signal {number_ranges(step.not_permitted)}"
     if step.ran == "unknown":
         return f"whether {step.tool} ran is not known"
     return f"{step.tool} hit nothing that this evidence shows"
@@ -83,7 +83,7 @@ def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
     on = f"{len(incident.ledgers)} GPUs" if len(incident.ledgers) > 1 else "the GPU"
     first = f"{plan.stop_first[0].kind.replace('_', ' ')} {plan.stop_first[0].id}" if plan.stop_first else None
     if plan.kill:
-        pids = pid_ranges([entry.pid for entry in plan.kill])
+        pids = number_ranges([entry.pid for entry in plan.kill])
         frees = sum(entry.frees_mib or 0 for entry in plan.kill)
         one = len(plan.kill) == 1
         heirs = {life.pid for item in incident.inherited for life in item.heirs}
@@ -125,7 +125,7 @@ def _leaving(verdict: Verdict) -> str:
         return "The memory is on its way back."
     expected = match.measures.get("expected_release_s")
     after = f", about {expected:.0f} s in all" if expected else ""
-    return f"SIGKILL reached {pid_ranges(match.pids)}; the driver is still giving the memory back{after}."
+    return f"SIGKILL reached {number_ranges(match.pids)}; the driver is still giving the memory back{after}."
 
 
 def _how_fast(verdict: Verdict) -> str:
@@ -143,7 +143,7 @@ def _others_hit(actions: Sequence[Action]) -> str:
     if not hit:
         return ""
     were = "was" if len(hit) == 1 else "were"
-    return f"The kill also hit {pid_ranges(hit)}, which {were} no part of it: tell the owner."
+    return f"The kill also hit {number_ranges(hit)}, which {were} no part of it: tell the owner."
 
 
 def _left_over(incident: Incident, *, nothing_else: bool) -> str:
@@ -171,7 +171,7 @@ def _unclear(incident: Incident, plan: Plan) -> str:
     entries = list(_job_entries(incident))
     dead = [entry for entry in entries if entry.kind == "dead_process" and not entry.held_by]
     if dead and dead == entries:
-        pids = pid_ranges([entry.life.pid for entry in dead if entry.life is not None])
+        pids = number_ranges([entry.life.pid for entry in dead if entry.life is not None])
         mib = size(sum(entry.mib for entry in dead))
         return f"The driver books {mib} on {pids}, which nobody can see here; what is missing stands below."
     if _lists_jobs(incident):

@@ -8,6 +8,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gpudiag.ranges import number_ranges
 from gpudiag.report import causes, chart, ledger, text
 from gpudiag.report.chart import Chart
 from gpudiag.report.contract import Report
@@ -50,7 +51,13 @@ def _environment() -> Environment:
     )
     # Jinja types its filters and globals as plain dicts.
     environment.filters.update(  # pyright: ignore[reportUnknownMemberType]
-        mib=text.mib, size=text.size, clip=text.clip, pids=text.pids, pid_set=text.pid_set, prose=_prose, whole=_whole
+        mib=text.mib,
+        size=text.size,
+        clip=text.clip,
+        pids=number_ranges,
+        pid_set=text.pid_set,
+        prose=_prose,
+        whole=_whole,
     )
     environment.globals.update(  # pyright: ignore[reportUnknownMemberType]
         t=text,

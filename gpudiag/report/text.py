@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from gpudiag.ranges import number_ranges
 from gpudiag.report.contract import ActionStep, Evidence, Fate, KillEntry, LookRef, NextTime, Report
 
 UNKNOWN: Final = "not known"
@@ -119,22 +119,9 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{number(count)} {noun if count == 1 else many or noun + 's'}"
 
 
-def pids(values: Iterable[int]) -> str:
-    """PIDs in the order given; runs of three or more neighbours are drawn together: ``884, 886–890``."""
-    parts: list[str] = []
-    for run in _runs(tuple(values)):
-        parts.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(pid) for pid in run])
-    return ", ".join(parts)
-
-
-def _runs(values: tuple[int, ...]) -> list[list[int]]:
-    keyed = itertools.groupby(enumerate(values), key=lambda pair: pair[1] - pair[0])
-    return [[pid for _, pid in group] for _, group in keyed]
-
-
 def pid_set(values: Iterable[int]) -> str:
     """PIDs whose order says nothing, sorted."""
-    return pids(sorted(set(values)))
+    return number_ranges(sorted(set(values)))
 
 
 def by_reason(pairs: Iterable[tuple[int, str]]) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from gpudiag.ranges import number_ranges
 from gpudiag.report.contract import (
     Family,
     Gpu,
@@ -30,7 +31,6 @@ from gpudiag.report.text import (
     by_reason,
     fate_text,
     listed,
-    pids,
     plural,
     total,
     when,
@@ -146,7 +146,7 @@ class View:
         for gpu in gpus:
             if gpu.index is not None:
                 indexes.setdefault(gpu.host, []).append(gpu.index)
-        named = [self._on_host(host, f"GPU {pids(group)}") for host, group in indexes.items()]
+        named = [self._on_host(host, f"GPU {number_ranges(group)}") for host, group in indexes.items()]
         return ", ".join([*named, *(self.gpu_name(gpu.id) for gpu in gpus if gpu.index is None)])
 
     def setting(self) -> str:
@@ -166,7 +166,7 @@ class View:
     def holder(self, entry: LedgerEntry) -> str:
         """Who holds the memory of a dead process: ``held open by 702``."""
         held = [self.processes[name].pid for name in entry.held_by if name in self.processes]
-        return f"held open by {pids(sorted(held))}" if held else ""
+        return f"held open by {number_ranges(sorted(held))}" if held else ""
 
     def holds(self, process: ProcessRef) -> str:
         """What a process holds over all GPUs; empty where it holds nothing."""
@@ -235,7 +235,7 @@ class View:
             return _NO_KILL.get(self.report.outcome, "This report names no process to kill.")
         frees = [entry.frees_mib for entry in entries if entry.frees_mib != 0]
         what = "this process" if len(entries) == 1 else f"these {plural(len(entries), 'process', 'processes')} in order"
-        return f"Kill {what}: {pids(entry.pid for entry in entries)}.{_gain(frees)}"
+        return f"Kill {what}: {number_ranges(entry.pid for entry in entries)}.{_gain(frees)}"
 
     def stop_place(self, stop: StopFirst) -> str:
         """Where the command is given; empty for the host itself."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from gpudiag.ranges import names_in_runs, numbers_in_runs
+
 MAX_LISTED = 16
 """Values named in a sentence; the finding's own lists hold all of them."""
 
@@ -52,6 +54,10 @@ class Group:
         values = self.distinct(_ALIASES.get(name, name))
         if name in ("pids", "steps", "gpus"):
             values.sort(key=lambda value: natural(str(value)))
+        if name == "pids":
+            values = numbers_in_runs(values)
+        if name == "names":
+            values = names_in_runs(values)
         return _listed(values) if values else None
 
     def _per_holder(self) -> dict[tuple[object, ...], float | None]:

@@ -8,21 +8,6 @@ from gpudiag.report import text
 from gpudiag.report.contract import ActionStep
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([886, 887, 888, 889, 890], "886–890"),
-        ([884, 886, 887], "884, 886, 887"),
-        ([1, 2, 3, 5, 7, 8, 9], "1–3, 5, 7–9"),
-        ([890, 889, 888], "890, 889, 888"),
-        ([5, 5, 6, 7], "5, 5–7"),
-        ([], ""),
-    ],
-)
-def test_pids_are_grouped_only_where_they_follow_each_other(given: list[int], expected: str) -> None:
-    assert text.pids(given) == expected
-
-
 def test_a_set_of_pids_is_sorted() -> None:
     assert text.pid_set([9, 7, 8, 7]) == "7–9"
 
