@@ -40,7 +40,7 @@ def render(report: Report) -> str:
     if len(hosts) > 1:
         raise SeveralMachinesError(f"the plan has processes on {len(hosts)} machines; explain one at a time")
     host = next(host for host in report.hosts if host.id in hosts)
-    gpus = [gpu for gpu in report.gpus if gpu.host == host.id]
+    conditions = _gpu_conditions([gpu for gpu in report.gpus if gpu.host == host.id], kills)
     return (
         _environment()
         .get_template("clean_up.sh.j2")
@@ -52,7 +52,8 @@ def render(report: Report) -> str:
             kills_at_once=[entry.pid for entry in kills if entry.signal != "TERM"],
             stops=report.plan.stop_first,
             rungs=_rungs(report),
-            uuid_filter=_uuid_filter(gpus, kills),
+            gpu_filter=f"({' || '.join(conditions)}) && " if conditions else "",
+            gpu_words="the GPUs of the plan" if conditions else "all GPUs of this machine",
             **_machine(host, kills),
             **_expected(kills),
             grace_s=GRACE_S,
@@ -72,13 +73,19 @@ def _expected(kills: Sequence[KillEntry]) -> dict[str, int]:
     return {"frees_mib": frees, "enough_mib": max(1, int(frees * ENOUGH))}
 
 
-def _uuid_filter(gpus: Sequence[Gpu], kills: Sequence[KillEntry]) -> str:
-    """An awk condition for the GPUs that these processes hold memory on; all GPUs where UUIDs are not known."""
+def _gpu_conditions(gpus: Sequence[Gpu], kills: Sequence[KillEntry]) -> list[str]:
+    """For awk, the GPUs that these processes hold memory on; none where one of them has no name to ask for."""
     pids = {entry.pid for entry in kills}
-    held = [gpu for gpu in gpus if any(row.pid in pids for row in gpu.ledger)]
-    if not held or not all(gpu.uuid and _plain(gpu.uuid) for gpu in held):
-        return ""
-    return "(" + " || ".join(f'$1 == "{gpu.uuid}"' for gpu in held) + ") && "
+    held = [_gpu_condition(gpu) for gpu in gpus if any(row.pid in pids for row in gpu.ledger)]
+    named = [condition for condition in held if condition is not None]
+    return named if len(named) == len(held) else []
+
+
+def _gpu_condition(gpu: Gpu) -> str | None:
+    """By UUID, else by index, which stays the same until the machine starts anew."""
+    if gpu.uuid and _plain(gpu.uuid):
+        return f'$1 == "{gpu.uuid}"'
+    return None if gpu.index is None else f"$2 == {gpu.index}"
 
 
 def _plain(uuid: str) -> bool:

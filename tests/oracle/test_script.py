@@ -81,7 +81,8 @@ def _run(shell: str, report: Report, where: Path, *arguments: str, smi: str | No
     tools = where / "bin"
     tools.mkdir(exist_ok=True)
     smi_file = tools / "nvidia-smi"
-    smi_file.write_text(f"#!/bin/sh\necho {GPU}, $({smi})\necho GPU-other, 7\n" if smi else "#!/bin/sh\nexit 9\n")
+    rows = f"#!/bin/sh\necho {GPU}, 3, $({smi})\necho GPU-other, 4, 7\n"
+    smi_file.write_text(rows if smi else "#!/bin/sh\nexit 9\n")
     smi_file.chmod(0o755)
     file = where / "clean.sh"
     file.write_text(script.render(report))
@@ -113,6 +114,24 @@ def test_the_process_is_ended_and_the_memory_is_back(shell: str, start: Callable
     assert (code, _ended_by(child)) == (0, signal.SIGKILL)
     assert "380 MiB, before: 500 MiB" in said
     assert "The memory is back." in said
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"id": "box/gpu3", "uuid": None, "index": 3}, "on the GPUs of the plan: 380 MiB, before: 500 MiB"),
+        ({"id": "?", "uuid": None, "index": None}, "on all GPUs of this machine: 387 MiB, before: 507 MiB"),
+    ],
+    ids=["by index", "no name"],
+)
+def test_it_asks_the_gpus_that_it_can_name(
+    shell: str, start: Callable[[str], Child], tmp_path: Path, named: dict[str, object], words: str
+) -> None:
+    child = start(HEARING)
+    report = _report(_entry(child))
+    gpu = report.gpus[0].model_copy(update=named)
+    _, said = _run(shell, report.model_copy(update={"gpus": (gpu,)}), tmp_path, smi=_smi_of(child))
+    assert words in said
 
 
 def test_term_comes_first_and_is_enough_for_who_hears_it(
