@@ -23,7 +23,7 @@ import typer
 from gpudiag import __version__
 
 if TYPE_CHECKING:
-    from gpudiag.explain import Pack, StatedKill
+    from gpudiag.explain import Explanation, Pack, StatedKill
     from gpudiag.report.contract import Report
     from gpudiag.report.simulation import Simulation
     from gpudiag.simulate import Question
@@ -180,7 +180,7 @@ def explain(
     times = _times(kill or [], at or [])
     pack = _pack(rules)
     with _progress(inputs):
-        report = _explain(inputs, kill or [], times, pack)
+        report = _explained(inputs, kill or [], times, pack).report
     if output_format is not None or not targets:
         _print(_render(report, output_format or Format.terminal))
     for target in targets:
@@ -382,31 +382,83 @@ def rules_test(
             metavar="[RULE]...", help="Ids; all rules if none is named.", show_default=False, autocompletion=_rule_ids
         ),
     ] = None,
-    fixtures: Annotated[Path, typer.Option(metavar="DIR", help="Where the inputs of cases lie, in a checkout.")] = Path(
-        "tests/fixtures"
-    ),
+    fixtures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where the inputs of cases lie. Default: as in a checkout; of a pack: the pack."
+        ),
+    ] = None,
     rules: PackOption = None,
 ) -> None:
-    """Check the rule files and run their cases. Exit code 1 if one fails."""
-    from gpudiag.rules.engine_lint import lint_engines
-    from gpudiag.rules.lint import lint_directory
-    from gpudiag.rules.loader import load_rules
-    from gpudiag.selftest import run_cases
+    """Check the rule files and run their cases. With --rules: those of the pack.
 
-    problems = (*lint_directory(), *lint_engines())
+    Exit codes: 0 all is well, 1 something is wrong, 2 usage, 3 the evidence of some cases is not here.
+    """
+    from gpudiag.rules.engine_lint import lint_engines
+    from gpudiag.rules.lint import lint_directory, lint_pack
+    from gpudiag.rules.loader import load_rules
+    from gpudiag.selftest import left_out, run_cases, usual_fixtures
+
+    if fixtures is not None and not fixtures.is_dir():
+        _fail(f"--fixtures {str(fixtures)!r} is no directory.", EXIT_UNREADABLE)
+    every = load_rules() if rules is None else _pack(rules).rules
+    problems = (*lint_directory(), *lint_engines()) if rules is None else lint_pack(rules)
     _print("".join(f"{problem}\n" for problem in problems))
     wanted = {rule_id.upper() for rule_id in rule_ids or []}
-    every = _pack(rules).rules if rules is not None else load_rules()
     chosen = [rule for rule in every if not wanted or rule.id in wanted]
     if missing := wanted - {rule.id for rule in chosen}:
         _fail(f"there is no rule {', '.join(sorted(missing))!r}; `gpudiag rules list` names them all.", EXIT_USAGE)
     failed = len(problems)
-    for result in run_cases(chosen, fixtures):
+    place = fixtures or rules or usual_fixtures()
+    for result in run_cases(chosen, place):
         failed += not result.passed
         word = "ok    " if result.passed else "FAILED"
         detail = "" if result.passed else f"\n        expected {result.case.expect}, got {result.got}"
         _print(f"{word}  {result.rule.id}  {result.case.name}{detail}\n")
-    raise typer.Exit(1 if failed else 0)
+    if skipped := left_out(chosen, place):
+        _note(
+            f"{skipped} cases were not run: their evidence is not installed with the package; "
+            "name tests/fixtures of a checkout with --fixtures."
+        )
+    raise typer.Exit(1 if failed else EXIT_UNREADABLE if skipped else 0)
+
+
+@rules_app.command("columns")
+def rules_columns(
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="[TABLE]", help="For example holder; all tables if none is named.", show_default=False),
+    ] = None,
+) -> None:
+    """List the fact tables and columns that a rule may use."""
+    from gpudiag.rules import columns
+
+    if table is not None:
+        _check_table(table)
+    _print(columns.render(table))
+
+
+@rules_app.command("rows")
+def rules_rows(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="For example holder.", show_default=False)],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="INPUT...", help="As for explain.", show_default=False),
+    ],
+) -> None:
+    """Print the rows of a fact table that rules would see, as JSON.
+
+    One row a line, without the columns that the evidence does not tell. Exit codes: 2 usage, 3 an input cannot be read.
+    """
+    import json
+
+    from gpudiag.rules.loader import VERDICT_TABLE
+
+    _check_table(table)
+    if table == VERDICT_TABLE:
+        _fail(f"the table {table} is filled after the rules were asked: a report shows it.", EXIT_USAGE)
+    for row in _explained(inputs, [], [], _pack(None)).facts[table]:
+        _print(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
 
 
 @schema_app.command("report")
@@ -429,8 +481,12 @@ def schema_simulation() -> None:
     _print(json.dumps(Simulation.model_json_schema(by_alias=True), indent=2) + "\n")
 
 
-def _fail(sentence: str, code: int) -> Never:
+def _note(sentence: str) -> None:
     typer.echo(f"gpudiag: {sentence}", err=True)
+
+
+def _fail(sentence: str, code: int) -> Never:
+    _note(sentence)
     raise typer.Exit(code)
 
 
@@ -488,17 +544,26 @@ def _pack(directory: Path | None) -> Pack:
         return Pack()
     try:
         return Pack(load_pack(directory), directory)
-    except RulesError as problem:
-        _fail(visible(f"--rules {problem}"), EXIT_USAGE)
+    except RulesError as error:
+        for problem in error.problems:
+            _note(visible(f"--rules {problem}"))
+        raise typer.Exit(EXIT_USAGE) from None
 
 
-def _explain(inputs: list[Path], kills: list[str], times: list[str | None], pack: Pack) -> Report:
+def _check_table(name: str) -> None:
+    from gpudiag.timeline.facts.schema import TABLES
+
+    if name not in TABLES:
+        _fail(f"there is no table {name!r}; there are {', '.join(TABLES)}.", EXIT_USAGE)
+
+
+def _explained(inputs: list[Path], kills: list[str], times: list[str | None], pack: Pack) -> Explanation:
     from gpudiag.evidence import Unreadable
-    from gpudiag.explain import explain as explain_inputs
+    from gpudiag.explain import explain_fully
     from gpudiag.report.escape import visible
 
     try:
-        return explain_inputs(inputs, _stated(kills, times), pack)
+        return explain_fully(inputs, _stated(kills, times), pack)
     except Unreadable as problem:
         _fail(visible(str(problem)), EXIT_UNREADABLE)
     except OSError as problem:

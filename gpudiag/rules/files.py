@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from gpudiag.rules.places import line_of
+from gpudiag.rules.places import Place, line_of
 
 MAX_FILE_BYTES = 64 * 1024
 """No rule needs more; a larger file is refused before it is parsed."""
@@ -20,8 +21,19 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
+MAX_PROBLEMS = 50
+"""Sentences about one directory; a file of another kind would have thousands."""
+MAX_OF_A_FILE = 20
+
+
 class RulesError(Exception):
-    """A rule or engine file cannot be used. One sentence that names the file, the line, and the field."""
+    """Rule or engine files cannot be used. One sentence a problem, which names the file, the line, and the field."""
+
+    def __init__(self, problem: str, *more: str):
+        shown = (problem, *more)[:MAX_PROBLEMS]
+        rest = len(more) + 1 - len(shown)
+        self.problems = (*shown, f"{rest} more problems are not shown.") if rest else shown
+        super().__init__("\n".join(self.problems))
 
 
 def data_dir() -> Path:
@@ -34,6 +46,8 @@ def toml_files(directory: Path) -> tuple[Path, ...]:
     """The directory's own TOML files (no sub-folders), by name."""
     try:
         found = sorted(path for path in directory.iterdir() if path.suffix == ".toml" and path.is_file())
+    except NotADirectoryError as error:
+        raise RulesError(f"{directory}: it is a file; name the directory that holds the rules.") from error
     except OSError as error:
         raise RulesError(f"{directory}: cannot be listed ({error.strerror}).") from error
     if len(found) > MAX_FILES:
@@ -73,21 +87,34 @@ def read_model(path: Path, model: type[ModelT]) -> ModelT:
             raise RulesError(f"{_at(name, text, odd)}: a character that does not print.")
         return model.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file as a whole"
-        problem = first["msg"].removeprefix("Value error, ")[:400]
-        place = first["loc"] or tuple(problem.partition(":")[0].split())[:1]
-        raise RulesError(f"{_at(name, text, place)}: {_shown(field)[:200]}: {_shown(problem)}.") from error
+        raise RulesError(*_sentences(name, text, error)) from error
     except RecursionError as error:
         raise RulesError(f"{name}: nested too deeply.") from error
 
 
-def _at(name: str, text: str, place: tuple[int | str, ...]) -> str:
+def _sentences(name: str, text: str, error: ValidationError) -> Iterator[str]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    # A list or a table may be wrong only because something in it is: that is told already.
+    outer = {one["loc"][:length] for one in found for length in range(len(one["loc"]))}
+    told = [one for one in found if one["loc"] not in outer]
+    for one in told[:MAX_OF_A_FILE]:
+        yield _sentence(name, text, one["loc"], one["msg"])
+    if len(told) > MAX_OF_A_FILE:
+        yield f"{name}: {len(told) - MAX_OF_A_FILE} more problems are not shown."
+
+
+def _sentence(name: str, text: str, place: Place, words: str) -> str:
+    field = ".".join(str(part) for part in place) or "the file as a whole"
+    problem = words.removeprefix("Value error, ")[:400]
+    return f"{_at(name, text, place)}: {_shown(field)[:200]}: {_shown(problem)}."
+
+
+def _at(name: str, text: str, place: Place) -> str:
     """``file:line``; what is missing at the top of the file is missing at its first line."""
     return f"{name}:{line_of(text, place) or 1}"
 
 
-def _unprintable(value: object, place: tuple[int | str, ...] = ()) -> tuple[int | str, ...] | None:
+def _unprintable(value: object, place: Place = ()) -> Place | None:
     """Where a text or a key would do something to the terminal that shows it."""
     if isinstance(value, str):
         return None if value.replace("\n", "").replace("\t", "").isprintable() else place

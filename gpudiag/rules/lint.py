@@ -3,13 +3,13 @@ about what a finished rule owes its readers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from gpudiag.rules.engine_lint import lint_engines
-from gpudiag.rules.files import RulesError, data_dir, toml_files
-from gpudiag.rules.loader import load_rule
+from gpudiag.rules.files import data_dir
+from gpudiag.rules.loader import read_pack, read_rules, taken_twice
 from gpudiag.rules.schema import Answer, AnyOf, Condition, Rule
 
 CATALOGUE: Final = frozenset(
@@ -32,14 +32,22 @@ ANSWERS: Final[tuple[Answer, ...]] = ("fires", "quiet", "unknown")
 
 def lint_directory(directory: Path | None = None) -> tuple[str, ...]:
     """Everything that is wrong with the directory's rules, one sentence each."""
-    rules: dict[str, Rule] = {}
-    problems: list[str] = []
-    for path in toml_files(directory or data_dir()):
-        try:
-            rules[path.name] = load_rule(path)
-        except RulesError as error:
-            problems.append(str(error))
+    rules, problems = read_rules(directory or data_dir())
     return (*problems, *lint_rules(rules))
+
+
+def lint_pack(directory: Path) -> tuple[str, ...]:
+    """Everything that is wrong with a directory of somebody else's rules, one sentence each.
+
+    File names are free there, and a rival may also be a rule of the pack. Raises ``RulesError`` if there is no pack.
+    """
+    rules, problems = read_pack(directory)
+    known = CATALOGUE | {rule.id for rule in rules.values()}
+    return (
+        *problems,
+        *taken_twice(rules, "slug"),
+        *(f"{file}: {problem}" for file, rule in rules.items() for problem in _owed(rule, known)),
+    )
 
 
 def main() -> int:
@@ -53,19 +61,10 @@ def main() -> int:
 def lint_rules(rules: Mapping[str, Rule]) -> tuple[str, ...]:
     """What is wrong with rules that load, by file name."""
     return (
-        *_taken_twice(rules),
+        *taken_twice(rules, "id"),
+        *taken_twice(rules, "slug"),
         *(f"{file}: {problem}" for file, rule in rules.items() for problem in _rule_problems(file, rule)),
     )
-
-
-def _taken_twice(rules: Mapping[str, Rule]) -> Iterator[str]:
-    ids: dict[str, str] = {}
-    slugs: dict[str, str] = {}
-    for file, rule in rules.items():
-        for kind, seen, value in (("id", ids, rule.id), ("slug", slugs, rule.slug)):
-            if value in seen:
-                yield f"{file}: {kind}: {value} is taken by {seen[value]}."
-            seen.setdefault(value, file)
 
 
 def _rule_problems(file: str, rule: Rule) -> Iterator[str]:
@@ -73,8 +72,13 @@ def _rule_problems(file: str, rule: Rule) -> Iterator[str]:
         yield f"the file should be named {rule.file_name}."
     if rule.id not in CATALOGUE:
         yield f"id: {rule.id} is not in the catalogue."
+    yield from _owed(rule, CATALOGUE)
+
+
+def _owed(rule: Rule, known: Collection[str]) -> Iterator[str]:
+    """What any finished rule has; ``known``: ids that it may name."""
     for rival in rule.rivals:
-        if rival.rule == rule.id or rival.rule not in CATALOGUE:
+        if rival.rule == rule.id or rival.rule not in known:
             yield f"rivals: {rival.rule} is no other rule of the catalogue."
     yield from _case_problems(rule)
     for column in sorted(_undecidable(rule) - rule.missing.keys()):

@@ -17,9 +17,13 @@ from pydantic import (
     StrictInt,
     StrictStr,
     Tag,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
     model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpudiag.rules import template
 from gpudiag.timeline.facts.schema import TABLES, Table
@@ -42,11 +46,16 @@ Source = Literal[
 ORDERINGS = frozenset({"lt", "le", "gt", "ge"})
 COMPARISONS = ORDERINGS | {"eq", "ne"}
 
+CLAUSE_LISTS = ("where", "fires", "quiet", "proven", "inferred")
+
 SUMMARIES = frozenset({"pids", "names", "mib", "count", "steps", "step_text", "gpus"})
 """Placeholders every rule has, besides the columns of its table."""
 
 MAX_TEXT = 400
 """Longest wording of a finding, in characters of the template."""
+
+MAX_VALUES = 32
+"""Longest list that a column is compared with."""
 
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 Sentence = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -59,12 +68,24 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _one_complaint(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """One sentence for a value that is of no kind, in place of one for each kind that it is not."""
+    try:
+        return check(value)
+    except ValidationError:
+        kinds = f"true or false, a number, a text, or a list of at most {MAX_VALUES} numbers and texts"
+        raise ValueError(f"it should be {kinds}") from None
+
+
 class Condition(Strict):
     """One column against a value, or (``than``) against another column. Null in, null out, except ``known``."""
 
     column: str
     op: Op
-    value: Scalar | Annotated[tuple[StrictInt | StrictFloat | StrictStr, ...], Field(max_length=32)] | None = None
+    value: Annotated[
+        Scalar | Annotated[tuple[StrictInt | StrictFloat | StrictStr, ...], Field(max_length=MAX_VALUES)] | None,
+        WrapValidator(_one_complaint),
+    ] = None
     than: str | None = None
 
     @property
@@ -201,12 +222,6 @@ class Rule(Strict):
         """The name that the rule's file must have."""
         return f"{self.id}-{self.slug}.toml"
 
-    def clauses(self) -> Iterator[tuple[str, Condition | AnyOf]]:
-        """Every clause with the name of the list it stands in."""
-        for name in ("where", "fires", "quiet", "proven", "inferred"):
-            for clause in getattr(self, name) or ():
-                yield name, clause
-
     @field_validator("missing", mode="before")
     @classmethod
     def _by_column(cls, value: object) -> object:
@@ -228,42 +243,53 @@ class Rule(Strict):
     def _in_vocabulary(self) -> Self:
         table = TABLES.get(self.table)
         if table is None:
-            raise ValueError(f"table: there is no fact table {self.table!r} (there are: {', '.join(sorted(TABLES))})")
-        for complaint in self._complaints(table):
-            raise ValueError(complaint)
+            known = ", ".join(sorted(TABLES))
+            complaint = _complaint(f"there is no fact table {self.table!r} (there are: {known})", "table")
+            raise ValidationError.from_exception_data(type(self).__name__, [complaint])
+        complaints = list(self._complaints(table))
+        if complaints:
+            # One error a complaint, each at its own place, as those that pydantic finds by itself.
+            raise ValidationError.from_exception_data(type(self).__name__, complaints)
         return self
 
-    def _complaints(self, table: Table) -> Iterator[str]:
-        for name, clause in self.clauses():
-            for condition in clause.any if isinstance(clause, AnyOf) else (clause,):
-                complaint = _condition_problem(table, condition)
-                if complaint:
-                    yield f"{name}: {complaint}"
+    def _complaints(self, table: Table) -> Iterator[InitErrorDetails]:
+        for name in CLAUSE_LISTS:
+            clauses: tuple[Condition | AnyOf, ...] = getattr(self, name) or ()
+            for index, clause in enumerate(clauses):
+                for condition in clause.any if isinstance(clause, AnyOf) else (clause,):
+                    complaint = _condition_problem(table, condition)
+                    if complaint:
+                        yield _complaint(complaint, name, index)
         yield from _column_problems(table, "group_by", self.group_by, lists=False)
         yield from _column_problems(table, "missing", self.missing)
-        figures = (*(() if self.explains is None else (self.explains,)), *self.measures.values())
-        yield from _column_problems(table, "explains or measures", figures, numeric=True)
+        yield from _column_problems(table, "explains", () if self.explains is None else (self.explains,), numeric=True)
+        yield from _column_problems(table, "measures", self.measures.values(), numeric=True)
         bad_form = template.problem(self.text)
         if bad_form:
-            yield f"text: {bad_form}"
+            yield _complaint(bad_form, "text")
         for name in template.placeholders(self.text):
             if name not in SUMMARIES and name not in table.columns:
-                yield f"text: {{{name}}} is neither a summary nor a column of {self.table}"
+                yield _complaint(f"{{{name}}} is neither a summary nor a column of {self.table}", "text")
         if "mib" in template.placeholders(self.text) and self.explains is None:
-            yield "text: {mib} needs explains"
+            yield _complaint("{mib} needs explains", "text")
+
+
+def _complaint(words: str, *place: str | int) -> InitErrorDetails:
+    # The words stand in the context: they may hold braces, which the template would read.
+    return InitErrorDetails(type=PydanticCustomError("vocabulary", "{words}", {"words": words}), loc=place, input=None)
 
 
 def _column_problems(
     table: Table, where: str, names: Iterable[str], *, numeric: bool = False, lists: bool = True
-) -> Iterator[str]:
+) -> Iterator[InitErrorDetails]:
     for name in names:
         column = table.columns.get(name)
         if column is None:
-            yield f"{where}: the table has no column {name!r}"
+            yield _complaint(f"the table has no column {name!r}", where)
         elif numeric and not _is_number(column.dtype):
-            yield f"{where}: column {name!r} is not a number"
+            yield _complaint(f"column {name!r} is not a number", where)
         elif not lists and isinstance(column.dtype, pl.List):
-            yield f"{where}: column {name!r} is a list"
+            yield _complaint(f"column {name!r} is a list", where)
 
 
 def _is_number(dtype: object) -> bool:

@@ -108,7 +108,8 @@ def rule_file(data: bytes) -> None:
         try:
             load_rule(path)
         except RulesError as refusal:
-            _is_one_sentence(str(refusal))
+            for problem in refusal.problems:
+                _is_one_sentence(problem)
 
 
 def whole_way(data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import subprocess
 import sys
@@ -76,9 +75,9 @@ BROKEN = {
     "no TOML": (RULE + "\nx = = 3", 26),
     "an unknown field": (RULE.replace('text = "PID', 'run = "id"\ntext = "PID'), 14),
     "an operator that is none": (RULE.replace('op = "gt"', 'op = "exec"'), 10),
-    "a column that is none": (RULE.replace('"selected"', '"__class__"'), 9),
+    "a column that is none": (RULE.replace('"selected"', '"__class__"'), 11),
     "a table that is none": (RULE.replace('"reach"', '"/etc/passwd"'), 7),
-    "SQL in place of a column": (RULE.replace('"selected"', "\"* from read_csv('/etc/passwd')\""), 9),
+    "SQL in place of a column": (RULE.replace('"selected"', "\"* from read_csv('/etc/passwd')\""), 11),
     "a format specification": (RULE.replace("{pids}", "{pids.__class__}"), 14),
     "a placeholder that is none": (RULE.replace("{pids}", "{environ}"), 14),
     "a text that is too long": (RULE.replace("{pids}", "x" * 500), 14),
@@ -86,7 +85,9 @@ BROKEN = {
     "bidi signs": (RULE.replace('"look"', '"\\u202e"'), 15),
     "a key with an escape": (RULE + '"\\u001b[31m" = 3', 21),
     "an id of the catalogue": (RULE.replace("GPD700", "GPD101"), None),
-    "a table that is filled later": (RULE.replace('"reach"', '"gap"'), None),
+    "a table that is filled later": (
+        RULE.replace('"reach"', '"gap"').replace('"selected"', '"cause_found"')
+        .replace('"holds_mib", op = "gt", value = 0', '"memory_held", op = "is", value = true'), None),
     "a case outside the fixtures": (RULE.replace('input = "h200/selfmatch-orphans"', 'input = "../../../etc"'), 21),
     "a case with an absolute path": (RULE.replace('input = "h200/selfmatch-orphans"', 'input = "/etc"'), 21),
     "globs through everything": (RULE + 'without = ["**/**/**/**/**/*"]', 21),
@@ -116,7 +117,7 @@ def test_what_is_wrong_has_a_file_and_a_line(kind: str, tmp_path: Path, tried: T
     if line is not None:
         assert f"rule-0.toml:{line}:" in sentence or f"(at line {line}," in sentence, sentence
     else:
-        assert "rule-0.toml" in sentence or re.search(r"GPD\d{3}: ", sentence), sentence
+        assert "rule-0.toml" in sentence, sentence
     tried("Rule files that are wrong", 1, "one sentence each, with file and line; exit code 2; under 2 s of CPU")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,48 @@ def test_a_case_without_its_evidence_fails(tmp_path: Path) -> None:
     done = run("rules", "test", "GPD601", "--fixtures", tmp_path)
     assert done.returncode == 1
     assert "FAILED  GPD601" in done.stdout
+
+
+def test_rules_test_says_what_an_installed_package_cannot_run(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "gpudiag", tmp_path / "gpudiag", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "rules", tmp_path / "gpudiag" / "rules_data")
+    words = [sys.executable, "-c", RUN_MAIN, "rules", "test", "GPD101"]
+    installed = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, cwd=tmp_path, env=installed, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "FAILED" not in done.stdout
+    assert "ok      GPD101" in done.stdout
+    assert one_sentence(done.stderr)
+    assert re.search(r"\d+ cases were not run.*--fixtures", done.stderr)
+
+
+def test_rules_test_needs_a_directory_of_fixtures() -> None:
+    done = run("rules", "test", "GPD601", "--fixtures", ROOT / "README.md")
+    assert done.returncode == 3
+    assert one_sentence(done.stderr)
+    assert "is no directory" in done.stderr
+
+
+def test_rules_columns_names_the_tables_that_there_are() -> None:
+    done = run("rules", "columns", "holder")
+    assert done.returncode == 0
+    assert "holds_mib" in done.stdout
+    wrong = run("rules", "columns", "holders")
+    assert wrong.returncode == 2
+    assert one_sentence(wrong.stderr)
+    assert "carrier, holder, gpu" in wrong.stderr
+
+
+def test_rules_rows_prints_what_the_evidence_says() -> None:
+    done = run("rules", "rows", "holder", HELD)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert {row["pid"] for row in rows} >= {886, 887}
+    assert all(value is not None for row in rows for value in row.values())
+    for wrong in ("gap", "holders"):
+        refused = run("rules", "rows", wrong, HELD)
+        assert refused.returncode == 2
+        assert one_sentence(refused.stderr)
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ GPU = Table(
         "used_mib": Column(NUMBER, "memory in use, without the driver's reserve where that is known"),
         "booked_mib": Column(NUMBER, "sum over the process list; 0 = the list is there and empty"),
         "unattributed_mib": Column(NUMBER, "used minus booked minus the driver's bound, not below 0"),
-        "driver_bound_mib": Column(NUMBER, "most that the driver's own bookkeeping can be (FACTS)"),
+        "driver_bound_mib": Column(NUMBER, "most that the driver's own bookkeeping can be"),
         "above_baseline": Column(FLAG, "more is in use than an idle GPU of this kind shows"),
         "list_seen": Column(FLAG, "the look has a process list for this GPU"),
         "list_complete": Column(FLAG, "that list was not cut"),

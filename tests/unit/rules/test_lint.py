@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from gpudiag.rules.files import data_dir
-from gpudiag.rules.lint import CATALOGUE, lint_directory, lint_rules
-from gpudiag.rules.loader import load_rules
+from gpudiag.rules.lint import CATALOGUE, lint_directory, lint_pack, lint_rules
+from gpudiag.rules.loader import load_pack, load_rules
 from gpudiag.rules.schema import Rule
+from gpudiag.selftest import run_cases
 from tests.unit.rules.facts import rule
 
 CASES: list[dict[str, Any]] = [
@@ -79,6 +81,32 @@ def test_a_file_that_does_not_load_does_not_hide_the_others(tmp_path: Path) -> N
     moved = next(tmp_path.glob("GPD102-*"))
     moved.rename(moved.with_name("GPD102.toml"))
     problems = lint_directory(tmp_path)
-    assert len(problems) == 2
-    assert problems[0].startswith("broken.toml:1: ")
-    assert problems[1].startswith("GPD102.toml: the file should be named GPD102-")
+    assert problems[0] == "broken.toml:1: id: Input should be a valid string."
+    assert all(problem.startswith("broken.toml:1: ") for problem in problems[:-1])
+    assert problems[-1].startswith("GPD102.toml: the file should be named GPD102-")
+
+
+def test_the_pack_of_the_documentation_has_nothing_wrong_and_passes_its_cases(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "writing-a-rule.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(id = \"GPD7.*?)```", text, re.DOTALL)
+    (tmp_path / "GPD700.toml").write_text(example, encoding="utf-8")
+    assert lint_pack(tmp_path) == ()
+    results = list(run_cases(load_pack(tmp_path), tmp_path))
+    assert [result.got for result in results] == ["fires", "quiet", "unknown"]
+    assert all(result.passed for result in results)
+
+
+def test_a_pack_owes_three_kinds_of_cases_and_may_name_its_own_rules(tmp_path: Path) -> None:
+    text = next(data_dir().glob("GPD207-*")).read_text(encoding="utf-8")
+    own = text.replace("GPD207", "GPD700").replace("stopped-or-frozen", "our-own")
+    (tmp_path / "ours.toml").write_text(own, encoding="utf-8")
+    assert lint_pack(tmp_path) == ()
+    head, *cases = own.split("[[case]]")
+    bare = head.replace("GPD700", "GPD701").replace("our-own", "our-other") + "[[case]]" + cases[0]
+    bare = re.sub(r'rule = "GPD\d+"', 'rule = "GPD700"', bare)
+    assert 'rule = "GPD700"' in bare
+    (tmp_path / "other.toml").write_text(bare, encoding="utf-8")
+    assert set(lint_pack(tmp_path)) == {
+        "other.toml: case: none expects quiet.",
+        "other.toml: case: none expects unknown.",
+    }

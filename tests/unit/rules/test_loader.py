@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpudiag.rules.files import MAX_FILE_BYTES, RulesError
-from gpudiag.rules.loader import load_rule, load_rules, rules_digest
+from gpudiag.rules.files import MAX_FILE_BYTES, MAX_OF_A_FILE, MAX_PROBLEMS, RulesError
+from gpudiag.rules.loader import load_pack, load_rule, load_rules, rules_digest
 from gpudiag.rules.schema import Rule
 from tests.unit.rules.facts import rule, rule_fields
 
@@ -90,6 +90,48 @@ def test_an_id_is_taken_once(tmp_path: Path) -> None:
     write(tmp_path, "b.toml", MINIMAL)
     with pytest.raises(RulesError, match=r"b\.toml: id: GPD101 is taken by a.toml"):
         load_rules(tmp_path)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "a.toml",
+        MINIMAL.replace('"meant"', '"ment"')
+        .replace("{pids}", "{pidz}")
+        .replace('settled_by = "look"', 'settled_by = "look"\nexplains = "tool"'),
+    )
+    write(tmp_path, "b.toml", "id = 3 4")
+    write(tmp_path, "c.toml", MINIMAL.replace('op = "is"', 'op = "isnt"').replace('title = "t"', "title = 3"))
+    write(tmp_path, "d.toml", MINIMAL)
+    write(tmp_path, "e.toml", MINIMAL.replace('title = "t"', "\n".join(f"extra{n} = 1" for n in range(100))))
+    with pytest.raises(RulesError) as caught:
+        load_rules(tmp_path)
+    problems = caught.value.problems
+    assert problems[:6] == (
+        "a.toml:9: fires.0: the table has no column 'ment'.",
+        "a.toml:12: explains: column 'tool' is not a number.",
+        "a.toml:10: text: {pidz} is neither a summary nor a column of reach.",
+        "b.toml: not TOML: Expected newline or end of document after a statement (at line 1, column 8).",
+        "c.toml:4: title: Input should be a valid string.",
+        "c.toml:9: fires.0.condition.op: Input should be 'is', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'not_in', "
+        "'contains' or 'known'.",
+    )
+    assert problems[-1] == "e.toml: 81 more problems are not shown."
+    assert len(problems) == 6 + MAX_OF_A_FILE + 1
+
+
+def test_problems_of_many_files_are_bounded(tmp_path: Path) -> None:
+    for number in range(MAX_PROBLEMS + 10):
+        write(tmp_path, f"{number:03}.toml", "id = 3 4")
+    with pytest.raises(RulesError) as caught:
+        load_rules(tmp_path)
+    assert len(caught.value.problems) == MAX_PROBLEMS + 1
+    assert caught.value.problems[-1] == "10 more problems are not shown."
+
+
+def test_a_file_in_place_of_the_directory_is_told_without_the_system_s_words(tmp_path: Path) -> None:
+    with pytest.raises(RulesError, match="it is a file; name the directory"):
+        load_pack(write(tmp_path, "a.toml", MINIMAL))
 
 
 @pytest.mark.parametrize(
