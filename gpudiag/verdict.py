@@ -139,7 +139,8 @@ def _left_behind(
         for row in match.rows:
             life = by_id.get(str(row["process"]))
             # A stopped process may be one that somebody suspended on purpose; with its parent gone it is not.
-            if life is None or (match.rule_id == "GPD207" and row["adopted"] is not True):
+            stays = match.rule_id == "GPD207" and row["adopted"] is not True
+            if life is None or stays or incident.was_out_of_reach(life):
                 continue
             if match.rule_id != _PEERS:
                 yield life

@@ -14,6 +14,7 @@ from gpudiag.timeline.commands import ActionView, StepView
 from gpudiag.timeline.device_aims import meant_by_device, takes_by_device
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.gpus import GpuIndex
+from gpudiag.timeline.inside import met_by
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life
 from gpudiag.timeline.recycled import strangers
@@ -62,8 +63,9 @@ def find_aims(
     services: Services = NO_SERVICES,
 ) -> Aims:
     """Judge every command; a step that takes whoever uses a device is aimed at what the other steps name."""
+    met = {action.id: met_by(action, families, services) for action in actions}
     named = {
-        action.id: _named_by(action, families, kinship, book, logged_pids)
+        action.id: _named_by(action, met[action.id], kinship, book, logged_pids)
         or _requested(action, families, kinship, services)
         for action in actions
     }
@@ -71,7 +73,7 @@ def find_aims(
     by_step: dict[str, frozenset[Key]] = {}
     aimed: set[Key] = set()
     for action in actions:
-        there = [family for family in families if _existed(family, action)]
+        there = [family for family in met[action.id] if _existed(family, action)]
         aim = named[action.id] or all_named or meant_by_device(action, there, logged_pids, gpus)
         aimed |= aim
         by_step.update({step.id: aim for step in action.steps if step.may_end})

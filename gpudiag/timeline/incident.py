@@ -18,6 +18,7 @@ from gpudiag.timeline.families import Family, RoleBook, find_families
 from gpudiag.timeline.gpus import Gpu, GpuIndex, index_gpus
 from gpudiag.timeline.inheritance import Inheritance, inheritances, unlisted_heirs
 from gpudiag.timeline.inquiries import note_absent
+from gpudiag.timeline.inside import missed_by_all
 from gpudiag.timeline.interrupts import interrupt_actions
 from gpudiag.timeline.joined import join_looks
 from gpudiag.timeline.kinship import Kinship, is_shell
@@ -101,6 +102,10 @@ class Incident:
         return members + [
             life for life in self.census.lives if life.key not in self._family_of and self.is_monitor(life)
         ]
+
+    def was_out_of_reach(self, life: Life) -> bool:
+        """Every command on its host was given inside a container, and nothing shows that it is in one of those."""
+        return missed_by_all(life, self.actions, self.families, services_of(self.parsed, self.looks))
 
     def is_monitor(self, life: Life) -> bool:
         """It has devices open in the newest look, maps none and holds nothing: a client of NVML that only looks.
@@ -420,8 +425,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     )
     heirs = _heirs(census, kinship, own_lists, _searched_by_root(parsed))
     families = _families(census, kinship, actions, heirs, book, log_roles, (), ())
-    services = Services(parsed.containers, parsed.units, parsed.coverage, {look.id: look.position for look in looks})
-    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), gpus, services)
+    aims = find_aims(actions, families, kinship, book, frozenset(log_roles), gpus, services_of(parsed, looks))
     memory = Memory(parsed.samples, gpus, looks)
     inherited = [item for item in heirs if item.look is census.newest_look(item.look.host)]
     incident = Incident(
@@ -445,6 +449,11 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
     incident.ledgers = _ledgers(incident)
     incident.inherited = _with_memory(incident)
     return incident
+
+
+def services_of(parsed: Parsed, looks: Sequence[Look]) -> Services:
+    """What the evidence lists of containers and units."""
+    return Services(parsed.containers, parsed.units, parsed.coverage, {look.id: look.position for look in looks})
 
 
 def _searched_by_root(parsed: Parsed) -> frozenset[str]:

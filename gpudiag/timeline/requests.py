@@ -16,6 +16,7 @@ from gpudiag.timeline.lives import Key, Life
 
 _WORDS = re.compile(r"[^a-z0-9]+")
 _SHORT_ID = 12
+_ID = re.compile(r"[0-9a-f]{12,64}\Z")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def meant_by_requests(action: ActionView, families: Sequence[Family], services: 
     if not removed or not _none_runs(action, services):
         return frozenset()
     engines = {word for stop in removed for name in stop.names for word in _WORDS.split(name.lower())}
-    users = [family for family in own if _uses_gpu(family)]
+    users = [family for family in own if uses_gpu(family)]
     if not all(family.engine in engines and family.root is None for family in users):
         return frozenset()
     return frozenset(life.key for family in users for life in family.members)
@@ -83,7 +84,7 @@ def _members(stop: Stop, host: str, services: Services) -> Iterator[int]:
 
 def _rows(stop: Stop, host: str, services: Services) -> list[Container]:
     own = (row for row in services.containers if row.at.host == host)
-    return [row for row in own if row.name in stop.names or any(_same_id(row.id, name) for name in stop.names)]
+    return [row for row in own if row.name in stop.names or any(same_id(row.id, name) for name in stop.names)]
 
 
 def _is_in(life: Life, stop: Stop, host: str, services: Services) -> bool:
@@ -95,11 +96,17 @@ def _is_in(life: Life, stop: Stop, host: str, services: Services) -> bool:
     if stop.kind == "unit":
         return bool({_unit_name(name) for name in groups.units} & {_unit_name(name) for name in stop.names})
     ids = [*stop.names, *(row.id for row in _rows(stop, host, services) if row.id is not None)]
-    return stop.kind == "container" and any(_same_id(full, one) for full in groups.containers for one in ids)
+    return stop.kind == "container" and any(same_id(full, one) for full in groups.containers for one in ids)
 
 
-def _same_id(full: str | None, given: str) -> bool:
+def same_id(full: str | None, given: str) -> bool:
+    """``given`` is the container's id, or its first digits."""
     return full is not None and len(given) >= _SHORT_ID and (full.startswith(given) or given.startswith(full))
+
+
+def is_container_id(word: str) -> bool:
+    """Twelve hexadecimal digits or more."""
+    return bool(_ID.match(word))
 
 
 def _unit_name(name: str) -> str:
@@ -120,5 +127,6 @@ def _none_runs(action: ActionView, services: Services) -> bool:
     return looked and not any(row.at.host == action.host and row.at.look in later for row in services.containers)
 
 
-def _uses_gpu(family: Family) -> bool:
+def uses_gpu(family: Family) -> bool:
+    """Some look shows device memory on it, or devices that it maps."""
     return any(seen.bookings or seen.mapped for life in family.members for seen in life.sightings.values())

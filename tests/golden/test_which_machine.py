@@ -106,3 +106,42 @@ def test_a_number_of_two_gpus_names_none_of_them(tmp_path: Path, kind: str) -> N
 def test_a_container_made_to_look_is_no_look_at_the_host(tmp_path: Path, gpus: str) -> None:
     way = f"docker run --rm --gpus {gpus} cuda {{}}"
     assert report(tmp_path, killed_between("{}", way, FREE, "")).outcome != "released"
+
+
+TWO = "4151, VLLM::Worker_TP0, 89300 MiB\n6210, VLLM::EngineCore, 89300 MiB\n"
+KILL = "root@h:~# docker exec one pkill -9 -f vllm.entrypoints\n"
+LISTED = "root@h:~# docker ps --format '{{.Names}}'\none\n"
+TOP = "root@h:~# docker top {}\nUID PID PPID C STIME TTY TIME CMD\nroot 4151 1 0 08:00 ? 00:00:09 VLLM::Worker_TP0\n"
+TABLE = """root@h:~# ps -eo pid,ppid,pgid,stat,args
+    PID    PPID    PGID STAT COMMAND
+      1       0       1 Ss   /sbin/init
+   4151       1    4100 Sl   VLLM::Worker_TP0
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "holders", "table", "pids"),
+    [
+        (LISTED + "two\n", TWO, "", set()),
+        (LISTED + "two\n", WORKER, TABLE, set()),
+        (LISTED, TWO, "", set()),
+        ("", TWO, "", set()),
+        ("", WORKER, TABLE, {4151}),
+        (LISTED, WORKER, TABLE, {4151}),
+        (LISTED + "two\n" + TOP.format("one"), WORKER, TABLE, {4151}),
+        (LISTED + TOP.format("two"), WORKER, TABLE, set()),
+    ],
+)
+def test_a_command_inside_a_container_is_about_those_in_it(
+    tmp_path: Path, before: str, holders: str, table: str, pids: set[int]
+) -> None:
+    """Whose container the host's list does not tell, the command may not have been about."""
+    look = f"root@h:~# {QUERY}\n{HELD}root@h:~# {APPS}\n{holders}{table}"
+    assert {entry.pid for entry in report(tmp_path, before + KILL + look).plan.kill} == pids
+
+
+@pytest.mark.parametrize("enter", ["docker exec -it one bash", "ssh -p 2222 h", "srun --jobid=7 --pty bash"])
+def test_a_shell_elsewhere_is_about_nobody_here(tmp_path: Path, enter: str) -> None:
+    shell = f"root@h:~# {enter}\nroot@in:~# pkill -9 -f vllm.entrypoints\nroot@in:~# exit\n"
+    look = f"root@h:~# {QUERY}\n{HELD}root@h:~# {APPS}\n{TWO}"
+    assert report(tmp_path, shell + look).plan.kill == ()
