@@ -329,7 +329,7 @@ def _action(incident: Incident, action: ActionView, reach: Sequence[Row], carrie
         text=action.action.text,
         source=action.action.source,
         exit_code=action.action.exit_code,
-        steps=tuple(_step(incident, action, step, reach, carriers) for step in action.steps),
+        steps=tuple(_step(incident, action, step, reach, carriers) for step in action.steps if not step.elsewhere),
     )
 
 

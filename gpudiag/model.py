@@ -411,6 +411,8 @@ class KillAction:
     """When, on the host's own clock, where that was printed (``date``): in the terms of ``Process.started_local_s``."""
     pid: Optional[int] = None
     """Of the process that the recorder started for it; everything local that the command does descends from it."""
+    called: Optional[str] = None
+    """What the line itself calls ``host``: the target of its ssh; ``None`` where that is where the line was typed."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 from gpudiag.evidence.commands import TEXT_CAP, Part, bare, parts, split_words
 from gpudiag.evidence.inside import Entry, entry
+from gpudiag.kill_words import first_kill
 
 _OBSERVES = re.compile(r"\b(?:nvidia-smi|ps|fuser|pgrep|lsof|gpustat|nvtop)\b")
 _OBSERVERS = frozenset({"nvidia-smi", "ps", "fuser", "pgrep", "lsof", "gpustat", "nvtop", "watch"})
@@ -52,17 +53,26 @@ class Seen:
     """Machines that a loop goes through, one after the other."""
 
 
-def killed_at(text: str, position: int) -> List[Optional[Entry]]:
-    """Where the command at ``position`` takes effect: one place, or one for each round of a loop over machines."""
-    pipeline = next((p for p in reversed(list(_pipelines(text))) if p[0].start <= position), list[Part]())
-    part = next((part for part in reversed(pipeline) if part.start <= position), None)
-    # What is only printed is for the shell at the end of the pipe: ``echo 'kill 7' | ssh h sh``.
-    printed = part is not None and _first_word(part.text) in _PRINTS
-    found = _entry_of(pipeline) if part is None or printed else entry(part.text)
+def killed_in(text: str) -> List[Optional[Entry]]:
+    """Where the line's kill commands take effect: places in order, also of each round of a loop over machines."""
+    found: List[Optional[Entry]] = []
+    for pipeline in _pipelines(text):
+        for part in pipeline:
+            if first_kill(part.text) is not None:
+                # What is only printed is for the shell at the end of the pipe: ``echo 'kill 7' | ssh h sh``.
+                printed = _first_word(part.text) in _PRINTS
+                found += _in_all_rounds(text, _entry_of(pipeline) if printed else entry(part.text))
+    return list(dict.fromkeys(found)) or [entry(text)]
+
+
+def _in_all_rounds(text: str, found: Optional[Entry]) -> List[Optional[Entry]]:
     rounds = _rounds(text, found)
     if found is None or rounds is None:
         return [found]
-    return [replace(found, host=host) for host in rounds] or [replace(found, host=None, unnamed=True)]
+    port = (found.called or "")[len(found.host or "") :]
+    return [replace(found, host=host, called=host + port) for host in rounds] or [
+        replace(found, host=None, unnamed=True)
+    ]
 
 
 def seen_in(text: str) -> Seen:

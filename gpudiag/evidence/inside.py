@@ -50,6 +50,8 @@ class Entry:
     """As in ``Launch``: the place is behind this port of the host, not the host itself."""
     unnamed: bool = False
     """Another machine, and the line does not say which."""
+    called: Optional[str] = None
+    """As in ``Launch``."""
     many: bool = False
     """Its output may be of several machines, each part under a machine's name."""
 
@@ -180,11 +182,12 @@ def _launched(found: Launch, depth: int) -> Entry:
     deeper = inner if inner is not None and inner.is_elsewhere else None
     stays = not command or (inner is not None and inner.stays)
     unnamed = not found.hosts
+    called = found.called if host is not None else None
     if deeper is None:
-        return Entry(None, host, True, stays, found.user, found.door, unnamed, found.many)
+        return Entry(None, host, True, stays, found.user, found.door, unnamed, called, found.many)
     if deeper.container is not None and deeper.host is None:
         known = deeper.host_known and not unnamed
-        return Entry(deeper.container, host, known, stays, found.user, found.door, unnamed, found.many)
+        return Entry(deeper.container, host, known, stays, found.user, found.door, unnamed, called, found.many)
     # Through one host to another: the last one counts.
     return replace(deeper, many=found.many)
 

@@ -42,6 +42,8 @@ class Launch:
     """What tells the place apart from others behind the same name: a port of sshd, a gateway's user."""
     words: Tuple[str, ...]
     """The command; empty for a shell."""
+    called: Optional[str]
+    """The machine as the line calls it, with an unusual port: ``node1:2222``."""
     many: bool
     """It can answer for several machines, each part of the output under a machine's name."""
 
@@ -68,9 +70,10 @@ def _ssh(_: str, words: List[str]) -> Optional[Launch]:
         found = value if option == "-p" else _port(value) if option == "-o" else None
         port = port or found
     door = None if port == _USUAL_PORT else port
+    called = f"{host}:{door}" if door else host
     if user is not None and _GATEWAY.match(host):
         door = f"{user}:{door}" if door else user
-    return Launch((host,), user, door, tuple(command), False) if host else None
+    return Launch((host,), user, door, tuple(command), called, False) if host else None
 
 
 def _port(option: Optional[str]) -> Optional[str]:
@@ -84,7 +87,7 @@ def _srun(_: str, words: List[str]) -> Optional[Launch]:
     nodes = given.get("-w") or given.get("--nodelist")
     job = given.get("--jobid")
     host = nodes or (f"Slurm job {job}" if job else None)
-    return Launch((host,) if host else (), None, None, tuple(command), False) if command else None
+    return Launch((host,) if host else (), None, None, tuple(command), None, False) if command else None
 
 
 def _ansible(_: str, words: List[str]) -> Optional[Launch]:
@@ -102,14 +105,14 @@ def _ansible(_: str, words: List[str]) -> Optional[Launch]:
         return None
     limit = given.get("-l") or given.get("--limit")
     user = given.get("-u") or given.get("--user")
-    return Launch((limit or operands[0],), user, None, (text,), True)
+    return Launch((limit or operands[0],), user, None, (text,), operands[0], True)
 
 
 def _fan(program: str, words: List[str]) -> Optional[Launch]:
     options, command = _options(words, _FAN_WITH_VALUE[program], _FAN_FLAGS)
     given = dict(options)
     nodes = given.get("-w") or given.get("--nodes") or given.get("-g") or given.get("--group") or "all"
-    return Launch((nodes,), given.get("-l"), None, tuple(command), True) if command else None
+    return Launch((nodes,), given.get("-l"), None, tuple(command), nodes, True) if command else None
 
 
 def _options(

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from gpudiag.evidence.destinations import Section, killed_at, opened_by, sections, seen_in
+from gpudiag.evidence.destinations import Section, killed_in, opened_by, sections, seen_in
 from gpudiag.evidence.inside import Entry, is_container_name, is_this_machine, leaves, sudo_shell
 from gpudiag.evidence.prompts import Typed
 
@@ -39,8 +39,8 @@ class Where:
 class Line:
     """Where one typed line was given, and where its commands took effect."""
 
-    killed: Tuple[str, ...]
-    """Hosts on which its kill command was given: several in a loop over machines."""
+    killed: Tuple[Tuple[str, Optional[str]], ...]
+    """Hosts on which its kill commands took effect, each with what the line calls it; empty if it has none."""
     shown: Where
     """What its output shows."""
     user: Optional[str]
@@ -88,30 +88,26 @@ class Shells:
         self._names[host] = self._names[known] if known is not None else host
         return self._names[host]
 
-    def line(self, typed: Typed, kill_at: Optional[int]) -> Line:
-        """The places of one typed line; shells that are opened or left count from the next one on.
-
-        ``kill_at``: where in the text its kill command stands.
-        """
+    def line(self, typed: Typed, kills: bool) -> Line:
+        """The places of one typed line; shells that are opened or left count from the next one on."""
         here = self.here(typed)
         self._unnamed += 1
         seen = seen_in(typed.command)
         shown = self._inside(here, seen.entry)
         parts = tuple((self._part(here, part.host), part) for part in sections(seen, typed.output))
         user = _user_of(seen.entry, None if shown.container and shown.host != typed.host else typed.user)
-        line = Line(self._killed(typed, here, kill_at, parts), shown, user, parts, seen.mixed and not parts)
+        line = Line(self._killed(typed, here, parts) if kills else (), shown, user, parts, seen.mixed and not parts)
         self._follow(typed, here)
         return line
 
     def _killed(
-        self, typed: Typed, here: Where, kill_at: Optional[int], parts: Sequence[Tuple[Where, Section]]
-    ) -> Tuple[str, ...]:
-        if kill_at is None:
-            return ()
-        found = killed_at(typed.command, kill_at)
+        self, typed: Typed, here: Where, parts: Sequence[Tuple[Where, Section]]
+    ) -> Tuple[Tuple[str, Optional[str]], ...]:
+        found = killed_in(typed.command)
         if parts and len(found) == 1 and found[0] is not None and found[0].many:
-            return tuple(where.host for where, _ in parts)
-        return tuple(self._given(here, one).host for one in found)
+            return tuple((where.host, found[0].called) for where, _ in parts)
+        given = [(self._given(here, one).host, one.called if one is not None else None) for one in found]
+        return tuple(dict(given).items())
 
     def _follow(self, typed: Typed, here: Where) -> None:
         found = opened_by(typed.command)

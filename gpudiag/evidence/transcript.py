@@ -125,7 +125,7 @@ class _Session:
         if typed.command == "echo $?" and self._exit_code_of_last(headed.text.strip()):
             return
         kill_at = first_kill(typed.command)
-        line = self._shells.line(typed, kill_at)
+        line = self._shells.line(typed, kill_at is not None)
         self._last_was_kill = kill_at is not None
         seen = _OBSERVES.search(typed.command)
         # A kill command that prints nothing shows nothing; a query that prints nothing shows an empty list.
@@ -248,11 +248,11 @@ class _Session:
         """Note the action on every host where it took effect; it ends all looks."""
         own = {where.host: ("\n".join(part.lines), part.exit_code) for where, part in line.parts}
         after = self.looks[-1].id if self.looks else None
-        for host in line.killed:
+        for host, called in line.killed:
             # Where several hosts answer, and nothing tells which line is whose, what each said is not known.
             shared = (headed.text, headed.exit_code) if len(line.killed) == 1 else (None, None)
             output, exit_code = own.get(host, shared)
-            self.actions.append(self._action(typed, host, after, output, exit_code))
+            self.actions.append(replace(self._action(typed, host, after, output, exit_code), called=called))
         self._open.clear()
         self._asked.clear()
 

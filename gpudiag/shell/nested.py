@@ -93,7 +93,7 @@ def _ssh(words: tuple[Word, ...], stdin_text: Word | None) -> Nested | None:
     later = options_end(operands, _SSH_WITH_VALUE, ())
     options += operands[1:later]
     command = operands[later:]
-    user, host = _target(operands[0].text or operands[0].raw)
+    user, host = _target(operands[0].text or operands[0].raw, option_value(options, ("-p",)))
     user = user or option_value(options, ("-l",))
     if command:
         text = join(command)
@@ -104,11 +104,13 @@ def _ssh(words: tuple[Word, ...], stdin_text: Word | None) -> Nested | None:
     return None
 
 
-def _target(text: str) -> tuple[str | None, str]:
-    found = re.fullmatch(r"(?:ssh://)?(?:(.*)@)?(.*?)(?::\d+)?", text, flags=re.DOTALL)
+def _target(text: str, port: str | None) -> tuple[str | None, str]:
+    """User and host; another sshd than the usual one, at its port, may be that of a container: ``node1:2222``."""
+    found = re.fullmatch(r"(?:ssh://)?(?:(.*)@)?(.*?)(?::(\d+))?", text, flags=re.DOTALL)
     if found is None:
         return None, text
-    return found[1] or None, found[2]
+    port = found[3] or port
+    return found[1] or None, f"{found[2]}:{port}" if port and port != "22" else found[2]
 
 
 def _su(words: tuple[Word, ...]) -> Nested | None:
@@ -186,12 +188,28 @@ def _srun(words: tuple[Word, ...]) -> Nested | None:
     return Nested("client", None, None, None, words=command, client="client", container="srun") if command else None
 
 
+_ANSIBLE_WITH_VALUE = "aBcefiIlmMPtTu"
+_ANSIBLE_LONG = (
+    "inventory",
+    "limit",
+    "user",
+    "forks",
+    "module-name",
+    "args",
+    "extra-vars",
+    "become-user",
+    "become-method",
+)
+
+
 def _many_hosts(program: str, words: tuple[Word, ...]) -> Nested | None:
     """Tools that give one command to a shell on each of many hosts."""
     if program == "ansible":
-        host = words[1].text or words[1].raw if len(words) > 1 else None
-        text = _option_word(words[2:], ("-a", "--args"))
-        module = option_value(words[2:], ("-m", "--module-name"))
+        position = options_end(words, _ANSIBLE_WITH_VALUE, _ANSIBLE_LONG)
+        host = words[position].text or words[position].raw if len(words) > position else None
+        rest = words[1:position] + words[position + 1 :]
+        text = _option_word(rest, ("-a", "--args"))
+        module = option_value(rest, ("-m", "--module-name"))
         if host is None or text is None:
             return None
         if module in (None, "command", "ansible.builtin.command"):

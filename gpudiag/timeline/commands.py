@@ -21,6 +21,7 @@ from gpudiag.timeline.lives import LOCAL_ERROR_S, Census, Key, Life, Sighting, s
 from gpudiag.timeline.order import SECOND, Look, slot_of, told_to_recorder
 from gpudiag.timeline.pid_lists import pid_lists
 from gpudiag.timeline.printouts import printed_at
+from gpudiag.timeline.step_hosts import is_elsewhere, without_effect
 from gpudiag.timeline.trace import Trace, TracedStep
 from gpudiag.timeline.traced import dead_shell, literal_pids, shown
 from gpudiag.timeline.views import View
@@ -49,6 +50,8 @@ class StepView:
     listed: set[int] = field(default_factory=set[int])
     """PIDs that ``fuser`` itself printed as users of what it was asked for."""
     cites: list[Citation] = field(default_factory=list[Citation])
+    elsewhere: bool = False
+    """It took effect on another host than the rest of its line, and is shown there."""
 
     @property
     def may_end(self) -> bool:
@@ -188,7 +191,7 @@ def _view(
     trace = traces.get(host)
     caller = _caller(action, line.steps[0].user if line.steps else None, host, census, views)
     result = replay(line, world, caller, _observed(action, trace, line))
-    steps = [StepView(f"{identity}.{n}", step) for n, step in enumerate(result.steps, 1)]
+    steps = [_step(f"{identity}.{n}", step, line, action, host) for n, step in enumerate(result.steps, 1)]
     view = ActionView(
         identity, action, host, slot, caller, result, steps, base, frozenset(c.pid for c in world.processes)
     )
@@ -198,6 +201,11 @@ def _view(
     _apply_messages(view)
     _apply_printed_status(view)
     return view
+
+
+def _step(identity: str, step: StepReplay, line: Line, action: KillAction, host: str) -> StepView:
+    elsewhere = is_elsewhere(step, line, action, host)
+    return StepView(identity, without_effect(step) if elsewhere else step, elsewhere=elsewhere)
 
 
 def _host_of(action: KillAction, line: Line, census: Census) -> str:

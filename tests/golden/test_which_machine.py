@@ -145,3 +145,25 @@ def test_a_shell_elsewhere_is_about_nobody_here(tmp_path: Path, enter: str) -> N
     shell = f"root@h:~# {enter}\nroot@in:~# pkill -9 -f vllm.entrypoints\nroot@in:~# exit\n"
     look = f"root@h:~# {QUERY}\n{HELD}root@h:~# {APPS}\n{TWO}"
     assert report(tmp_path, shell + look).plan.kill == ()
+
+
+BOTH = "".join(f"$ ssh {name} {APPS}\n{{{name}}}" for name in ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("line", "hit"),
+    [
+        ("ssh a kill -9 4151; ssh b kill -9 9999", {("a", (4151,)), ("b", ())}),
+        ("ssh a 'kill -9 9999' & ssh b kill -9 4151", {("a", ()), ("b", (4151,))}),
+        ("ssh -p 2222 a kill -9 4151; ssh a kill -9 9999", {("a:2222", ()), ("a", ())}),
+        ("kill -9 4151; ssh b kill -9 9999", {("", ()), ("b", ())}),
+        ("for h in a b; do ssh $h kill -9 4151; done", {("a", (4151,)), ("b", (4151,))}),
+    ],
+)
+def test_each_step_of_a_line_is_of_its_own_host(
+    tmp_path: Path, line: str, hit: set[tuple[str, tuple[int, ...]]]
+) -> None:
+    found = report(tmp_path, BOTH.format(a=WORKER, b=WORKER) + f"$ {line}\n" + BOTH.format(a=WORKER, b=WORKER))
+    names = {host.id: host.name for host in found.hosts}
+    steps = [step for action in found.actions for step in action.steps if step.tool == "kill"]
+    assert {(names[step.runs_on or ""] or "", step.hit) for step in steps} == hit

@@ -29,7 +29,8 @@ def carrier_rows(incident: Incident) -> Iterator[Row]:
     for action in incident.actions:
         for item in action.replay.carriers:
             step = action.steps[item.step]
-            if item.carrier.kind == "client" or item.carrier.host != step.replay.step.host:
+            away = item.carrier.host != step.replay.step.host or step.elsewhere
+            if item.carrier.kind == "client" or away:
                 continue  # a client on the person's own machine is out of reach; su and docker belong to root
             later_kills = sum(action.steps[n].replay.tool is not None for n in item.later_steps)
             # Of its forms only the one that is given the line looks different to the tool.
