@@ -28,6 +28,9 @@ _NODES = re.compile(r"(?P<host>[A-Za-z0-9][\w.\[\],-]{0,252})(?: \(\d{1,5}\))?\Z
 _LINE_CAP = 16384
 _HOSTS_CAP = 64
 """Machines of one output that are told apart."""
+_RANGE = re.compile(r"[\[\],*]")
+"""In the name of a host: it is a list or a pattern of several."""
+_TABLE = re.compile(r"\|\s*NVIDIA-SMI .{0,80}Driver Version")
 _DECORATION = " \t=#*-:<>[]"
 
 
@@ -103,6 +106,13 @@ def sections(seen: Seen, lines: Sequence[str]) -> List[Section]:
     if seen.entry is None or not seen.entry.many:
         return []
     return list(_under_headers(lines)) or list(_folded(lines)) or list(_labelled(lines))
+
+
+def is_mixed(seen: Seen, lines: Sequence[str]) -> bool:
+    """Output without any machine's name above it, that is of several or may be."""
+    if seen.entry is None or not seen.entry.many:
+        return seen.mixed
+    return bool(_RANGE.search(seen.entry.host or "")) or sum(bool(_TABLE.match(line)) for line in lines) > 1
 
 
 def _rounds(text: str, found: Optional[Entry]) -> Optional[Tuple[str, ...]]:

@@ -14,8 +14,15 @@ _NO_HOST = frozenset({"kubectl", "oc"})
 """Their command line does not name the node that the container runs on."""
 _WITH_VALUE: FrozenSet[str] = frozenset(
     ("-e", "-u", "-w", "-n", "-c", "--env", "--user", "--workdir", "--namespace", "--container", "--context", "-H",
-     "--host", "--env-file", "--detach-keys", "--kubeconfig", "-f", "--file", "-p", "--index")
+     "--host", "--env-file", "--detach-keys", "--kubeconfig", "-f", "--file", "-p", "--project-name", "--cluster",
+     "--index")
 )  # fmt: skip
+_SCOPES = {
+    "-n": "namespace", "--namespace": "namespace", "-c": "container", "--container": "container",
+    "--context": "context", "--kubeconfig": "kubeconfig", "--cluster": "cluster", "-H": "engine", "--host": "engine",
+    "-p": "project", "--project-name": "project", "-f": "file", "--file": "file", "--index": "index",
+}  # fmt: skip
+"""Options that say where a container's name counts."""
 _RUN_FLAGS = frozenset(
     ("--rm", "--privileged", "--init", "--detach", "--interactive", "--tty", "--publish-all", "--read-only", "--quiet",
      "--no-healthcheck", "--oom-kill-disable", "--no-deps", "--service-ports", "--build", "--no-TTY", "--replace")
@@ -50,6 +57,10 @@ class Entry:
     """As in ``Launch``: the place is behind this port of the host, not the host itself."""
     unnamed: bool = False
     """Another machine, and the line does not say which."""
+    scope: str = ""
+    """Where the container's name counts, as the line says: namespace, project, context."""
+    via: Optional[str] = None
+    """The jump host behind which the name of the host counts."""
     called: Optional[str] = None
     """As in ``Launch``."""
     many: bool = False
@@ -69,8 +80,9 @@ def entry(text: str) -> Optional[Entry]:
 def _entry(words: List[str], depth: int) -> Optional[Entry]:
     program = words[0].rpartition("/")[2] if words else ""
     if program in _ENGINES:
-        found = _container(program, words[1:])
-        return None if found is None else Entry(found[0], None, program not in _NO_HOST, found[1])
+        return _container(program, words[1:])
+    if program == "nsenter":
+        return _nsenter(words[1:])
     launched = launch(words)
     if launched is not None:
         return _launched(launched, depth)
@@ -104,14 +116,15 @@ def is_container_name(host: str) -> bool:
     return bool(_CONTAINER_NAME.match(host)) and not host.isdigit()
 
 
-def _container(program: str, words: Sequence[str]) -> Optional[Tuple[str, bool]]:
+def _container(program: str, words: Sequence[str]) -> Optional[Entry]:
     """Name and whether it is an interactive shell, of ``docker exec -it NAME bash``."""
     position = _skip_options(words, 0)
     if program == "docker" and words[position : position + 1] in (["compose"], ["container"]):
         position = _skip_options(words, position + 1)
     verb = list(words[position : position + 1])
     if verb == ["run"] and program in _RUNS:
-        return _run(list(words[position + 1 :]))
+        made = _run(list(words[position + 1 :]))
+        return None if made is None else Entry(made[0], None, True, made[1], scope=_scope(words[:position]))
     if verb != ["exec"]:
         return None
     position = _skip_options(words, position + 1)
@@ -124,7 +137,30 @@ def _container(program: str, words: Sequence[str]) -> Optional[Tuple[str, bool]]
         command = command[took:]
     inner = command[0].rpartition("/")[2] if command else ""
     shell = inner in _SHELLS and _no_command(inner, command[1:])
-    return name.rpartition("/")[2] if program in _NO_HOST else name, shell
+    name = name.rpartition("/")[2] if program in _NO_HOST else name
+    scope = _scope(words[: len(words) - len(command)])
+    return Entry(name, None, program not in _NO_HOST, shell, scope=scope)
+
+
+def _scope(words: Sequence[str]) -> str:
+    """Two pods of one name in two namespaces are two; so are two containers of one name on two engines."""
+    found: Dict[str, str] = {}
+    for position, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in _SCOPES and (equals or position + 1 < len(words)):
+            found[_SCOPES[name]] = value if equals else words[position + 1]
+    return ", ".join(found[kind] for kind in sorted(found))
+
+
+def _nsenter(words: Sequence[str]) -> Optional[Entry]:
+    """Into the PID namespace of a process other than the first."""
+    letters = "".join(word[1:] for word in words if re.match(r"-[a-zA-Z]", word))
+    enters = set(letters) & {"p", "a"} or any(re.match(r"--(?:pid|all)\b", word) for word in words)
+    target = re.search(r"(?:^|\s)(?:-\w{0,12}t\s?|--target[ =])(\d{1,10})\b", " ".join(words)[:TEXT_CAP])
+    if not enters or target is None or target[1] == "1":
+        return None
+    stays = (words[-1] if words else "").rpartition("/")[2] in _SHELLS
+    return Entry(f"namespace of {target[1]}", None, True, stays)
 
 
 def _run(words: List[str]) -> Optional[Tuple[str, bool]]:
@@ -183,11 +219,23 @@ def _launched(found: Launch, depth: int) -> Entry:
     stays = not command or (inner is not None and inner.stays)
     unnamed = not found.hosts
     called = found.called if host is not None else None
+    here = Entry(
+        container=None,
+        host=host,
+        host_known=not unnamed,
+        stays=stays,
+        user=found.user,
+        door=found.door,
+        unnamed=unnamed,
+        via=found.via,
+        called=called,
+        many=found.many,
+    )
     if deeper is None:
-        return Entry(None, host, True, stays, found.user, found.door, unnamed, called, found.many)
+        return here
     if deeper.container is not None and deeper.host is None:
         known = deeper.host_known and not unnamed
-        return Entry(deeper.container, host, known, stays, found.user, found.door, unnamed, called, found.many)
+        return replace(here, container=deeper.container, scope=deeper.scope, host_known=known)
     # Through one host to another: the last one counts.
     return replace(deeper, many=found.many)
 

@@ -25,6 +25,7 @@ _FAN_WITH_VALUE = {"pdsh": "wxglftuR", "clush": "wxgXfotulmO"}
 _FAN_FLAGS = frozenset(("--all", "--quiet", "--verbose", "--gather", "--dshbak", "--nostdin", "--diff"))
 _SSH_PORT = re.compile(r"port[= ](\d{1,5})\Z", re.IGNORECASE)
 _URL = re.compile(r"ssh://(?P<target>[^/]+?)(?::(?P<port>\d{1,5}))?/?\Z")
+_MPI_HOSTS = frozenset(("-H", "-host", "--host", "-hosts", "--hosts", "--hostfile", "-hostfile", "-f"))
 _USUAL_PORT = "22"
 _GATEWAY = re.compile(r"ssh\d{0,3}\.")
 """A host name that begins so is the door to many containers: which one, the user name or the port says."""
@@ -44,8 +45,10 @@ class Launch:
     """The command; empty for a shell."""
     called: Optional[str]
     """The machine as the line calls it, with an unusual port: ``node1:2222``."""
+    via: Optional[str]
+    """The jump host that it goes through."""
     many: bool
-    """It can answer for several machines, each part of the output under a machine's name."""
+    """It can answer for several machines, perhaps each part of the output under a machine's name."""
 
 
 def launch(words: Sequence[str]) -> Optional[Launch]:
@@ -70,10 +73,11 @@ def _ssh(_: str, words: List[str]) -> Optional[Launch]:
         found = value if option == "-p" else _port(value) if option == "-o" else None
         port = port or found
     door = None if port == _USUAL_PORT else port
+    via = next((value for option, value in options if option == "-J"), None)
     called = f"{host}:{door}" if door else host
     if user is not None and _GATEWAY.match(host):
         door = f"{user}:{door}" if door else user
-    return Launch((host,), user, door, tuple(command), called, False) if host else None
+    return Launch((host,), user, door, tuple(command), called, via, False) if host else None
 
 
 def _port(option: Optional[str]) -> Optional[str]:
@@ -87,7 +91,7 @@ def _srun(_: str, words: List[str]) -> Optional[Launch]:
     nodes = given.get("-w") or given.get("--nodelist")
     job = given.get("--jobid")
     host = nodes or (f"Slurm job {job}" if job else None)
-    return Launch((host,) if host else (), None, None, tuple(command), None, False) if command else None
+    return Launch((host,) if host else (), None, None, tuple(command), None, None, True) if command else None
 
 
 def _ansible(_: str, words: List[str]) -> Optional[Launch]:
@@ -105,14 +109,23 @@ def _ansible(_: str, words: List[str]) -> Optional[Launch]:
         return None
     limit = given.get("-l") or given.get("--limit")
     user = given.get("-u") or given.get("--user")
-    return Launch((limit or operands[0],), user, None, (text,), operands[0], True)
+    return Launch((limit or operands[0],), user, None, (text,), operands[0], None, True)
+
+
+def _mpirun(_: str, words: List[str]) -> Optional[Launch]:
+    """Only one that names machines; without, the ranks are here or wherever a scheduler put them."""
+    place = next((n for n, word in enumerate(words) if word in _MPI_HOSTS), None)
+    if place is None or place + 2 >= len(words):
+        return None
+    hosts = words[place + 1].split(":")[0] if words[place] not in ("--hostfile", "-hostfile", "-f") else ""
+    return Launch((hosts,) if hosts else (), None, None, tuple(words[place + 2 :]), None, None, True)
 
 
 def _fan(program: str, words: List[str]) -> Optional[Launch]:
     options, command = _options(words, _FAN_WITH_VALUE[program], _FAN_FLAGS)
     given = dict(options)
     nodes = given.get("-w") or given.get("--nodes") or given.get("-g") or given.get("--group") or "all"
-    return Launch((nodes,), given.get("-l"), None, tuple(command), nodes, True) if command else None
+    return Launch((nodes,), given.get("-l"), None, tuple(command), nodes, None, True) if command else None
 
 
 def _options(
@@ -147,6 +160,8 @@ _READERS: Dict[str, Callable[[str, List[str]], Optional[Launch]]] = {
     "ssh": _ssh,
     "srun": _srun,
     "ansible": _ansible,
+    "mpirun": _mpirun,
+    "mpiexec": _mpirun,
     "pdsh": _fan,
     "clush": _fan,
 }

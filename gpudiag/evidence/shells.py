@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from gpudiag.evidence.destinations import Section, killed_in, opened_by, sections, seen_in
+from gpudiag.evidence.destinations import Section, is_mixed, killed_in, opened_by, sections, seen_in
 from gpudiag.evidence.inside import Entry, is_container_name, is_this_machine, leaves, sudo_shell
 from gpudiag.evidence.prompts import Typed
 
@@ -71,10 +71,13 @@ class _Frame:
 class Shells:
     """Follows a session through ``ssh``, ``docker exec`` and ``exit``."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str) -> None:
+        self._session = session
         self._frames: List[_Frame] = []
         self._names: Dict[str, str] = {}
         """What a host was called, to the name that it is given here."""
+        self._scopes: Dict[str, str] = {}
+        """Where the name of a container, or of a host behind a jump host, counted when it was met first."""
         self._unnamed = 0
         """Number of the line, for a machine that it does not name."""
 
@@ -96,7 +99,13 @@ class Shells:
         shown = self._inside(here, seen.entry)
         parts = tuple((self._part(here, part.host), part) for part in sections(seen, typed.output))
         user = _user_of(seen.entry, None if shown.container and shown.host != typed.host else typed.user)
-        line = Line(self._killed(typed, here, parts) if kills else (), shown, user, parts, seen.mixed and not parts)
+        line = Line(
+            self._killed(typed, here, parts) if kills else (),
+            shown,
+            user,
+            parts,
+            not parts and is_mixed(seen, typed.output),
+        )
         self._follow(typed, here)
         return line
 
@@ -171,16 +180,20 @@ class Shells:
         host = self._given(here, found).host
         if found.container is None:
             return Where(host, None)
-        named = f"{host}/{found.container}" if host and found.host_known else found.container
-        return Where(named, found.container)
+        name = f"{host}/{found.container}" if host and found.host_known else found.container
+        # The first of a name keeps it bare.
+        bare = self._scopes.setdefault(name, found.scope) == found.scope
+        return Where(name if bare else f"{name} ({found.scope or 'no option'})", found.container)
 
     def _given(self, here: Where, found: Optional[Entry]) -> Where:
         """The client of a container runs on the host: it is there that the command was given."""
         if found is not None and found.unnamed:
-            return Where(f"unnamed node {self._unnamed}", None)
+            return Where(f"unnamed node {self._session}-{self._unnamed}", None)
         if found is None or found.host is None:
             return here
         host = here.host if here.host and is_this_machine(found.host) else self.name(found.host)
+        if found.via is not None and self._scopes.setdefault(host, found.via) != found.via:
+            host = f"{host} (through {found.via})"
         return Where(host if found.door is None else f"{host}:{found.door}", None)
 
 

@@ -114,9 +114,11 @@ class _Session:
     _open: Dict[str, LookName] = field(default_factory=lambda: dict[str, LookName]())
     _asked: Set[Tuple[str, str]] = field(default_factory=lambda: set[Tuple[str, str]]())
     """Queries of the open looks, by host."""
-    _shells: Shells = field(default_factory=Shells)
     _last_was_kill: bool = False
     _last_told: bool = False
+
+    def __post_init__(self) -> None:
+        self._shells = Shells(self.input_id)
 
     def take(self, typed: Typed) -> None:
         """One command with its output becomes an action, an exhibit, or both."""

@@ -35,6 +35,12 @@ WAYS = [
     ("clush -w a {}", "clush -w b {}"),
     ("docker exec one {}", "docker exec two {}"),
     ("kubectl exec one -- {}", "kubectl exec two -- {}"),
+    ("kubectl exec -n x one -- {}", "kubectl exec -n y one -- {}"),
+    ("kubectl exec one -c x -- {}", "kubectl exec one -c y -- {}"),
+    ("docker -H ssh://x exec one {}", "docker -H ssh://y exec one {}"),
+    ("docker compose -p x exec one {}", "docker compose -p y exec one {}"),
+    ("ssh -J x a {}", "ssh -J y a {}"),
+    ("nsenter -t 41 -m -p {}", "nsenter -t 42 -m -p {}"),
 ]
 
 

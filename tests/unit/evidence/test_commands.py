@@ -18,6 +18,7 @@ from gpudiag.kill_words import first_kill
         "fuser -kv /dev/nvidia0", "ps | xargs -r -n 1 kill -9", "timeout 5 pkill x",
         "timeout -s KILL 5 /usr/bin/pkill x",
         "for f in a; do kill $(cat $f); done", "ssh h 'pkill x'", "ssh -p 22 h pkill x", "docker exec -it c pkill vllm",
+        "docker compose -f x.yml exec -T c pkill vllm", "docker -H ssh://h exec c kill 7", "mpirun -host h pkill x",
         "docker rm -f x", "docker compose down", "sudo systemctl restart vllm", "ray stop --force", "scancel 7",
         "kubectl -n a delete pod x", "tmux kill-session -t a", "nvidia-smi --gpu-reset -i 0", "nvidia-smi -r",
         "su -s /bin/bash nobody -c 'pkill -9 x'", "sleep 30; pkill x", "echo a && killall python3", "kill %1",

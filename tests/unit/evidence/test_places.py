@@ -46,6 +46,7 @@ def given(found: Input) -> list[str]:
         ("ansible all -i inv -l a -m shell -a ps", "a", None, None),
         ("pdsh -w a ps", "a", None, None),
         ("clush -bw a ps", "a", None, None),
+        ("mpirun -host a -np 1 ps", "a", None, None),
         ("ssh a docker exec c ps", "a", None, "c"),
         ("ssh a 'ssh -p 2222 b ps'", "b", "2222", None),
         ("docker exec -it c ps", None, None, "c"),
@@ -138,6 +139,7 @@ def test_lines_of_several_machines_are_parted(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize(
     "command",
     ["for h in a b; do ssh $h ps -ef; done", "ssh a ps -ef; ssh b ps -ef", "ps -ef; ssh b ps -ef",
+     "srun -w 'n[1-2]' ps -ef", "mpirun -H a,b ps -ef", "pdsh -N -w a,b ps -ef",
      "while read h; do ssh $h ps; done < f"],
 )  # fmt: skip
 def test_lines_that_nobody_can_part_are_not_read(tmp_path: Path, command: str) -> None:
