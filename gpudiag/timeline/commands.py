@@ -44,7 +44,7 @@ class StepView:
     refused: set[int] = field(default_factory=set[int])
     """PIDs for which the tool itself printed ``Operation not permitted``."""
     absent: set[int] = field(default_factory=set[int])
-    """PIDs for which ``kill`` printed ``No such process``: it reached nobody there."""
+    """PIDs that the tool itself shows it did not reach: ``No such process``, or not among those that fuser printed."""
     failed: set[int] = field(default_factory=set[int])
     """PIDs that the tool says it could not signal, in words that tell no reason here (another language)."""
     listed: set[int] = field(default_factory=set[int])
@@ -199,6 +199,7 @@ def _view(
     if trace is not None and trace.usable:
         _apply_trace(view, trace)
     _apply_messages(view)
+    _apply_fusers_list(view, census)
     _apply_printed_status(view)
     return view
 
@@ -425,6 +426,35 @@ def _apply_messages(view: ActionView) -> None:
             asked = fuser.asked_for(step.replay.step.words)
             step.listed |= messages.listed_by_fuser(output, lambda name, asked=asked: fuser.named(name, asked))
         step.failed |= messages.failed(step.replay.tool, output) - step.refused - step.absent
+
+
+def _apply_fusers_list(view: ActionView, census: Census) -> None:
+    """``fuser -k`` prints every PID that it finds: who is not printed, and lives on, was not found by it.
+
+    Of a session all output is there. Who does not wait for a device in a later look has no SIGKILL on it that could
+    not end it.
+    """
+    steps = [step for step in view.steps if step.replay.tool == "fuser" and step.replay.ran is not False]
+    if view.action.source != "transcript" or view.action.output is None or not all(_prints_pids(s) for s in steps):
+        return
+    printed = messages.numbers(view.action.output)
+    for step in steps:
+        selection = step.replay.selection
+        picked = {one.pid for one in selection.verdicts if one.selected} if selection is not None else set[int]()
+        silent = picked - printed
+        step.absent |= {pid for pid in silent if any(_lives_on(life, view) for life in census.named(view.host, pid))}
+
+
+def _prints_pids(step: StepView) -> bool:
+    options = [word.template for word in step.replay.step.words[1:] if word.template.startswith("-")]
+    return step.replay.step.prints and not any("s" in option.lower() for option in options)
+
+
+def _lives_on(life: Life, view: ActionView) -> bool:
+    """A table from after the command shows it at work, and the same one was there before."""
+    later = [seen for seen in life.sightings.values() if seen.look.position > view.slot and seen.in_table]
+    working = bool(later) and later[-1].first("state") not in ("D", "Z", "X") and bool(later[-1].first("cmdline"))
+    return working and any(seen.look.position < view.slot for seen in life.sightings.values())
 
 
 def _apply_printed_status(view: ActionView) -> None:

@@ -30,6 +30,7 @@ _FAILED = {
 }
 """Each prints a line about a PID only where the signal did not go through, the reason in the user's language."""
 _FUSER_LINE = re.compile(r"(?P<name>[^\s:][^\n:]{0,200}):(?P<pids>(?:[ \t]{1,40}\d{1,10}[a-zA-Z]{0,6}){1,10000})[ \t]*")
+_NUMBER = re.compile(r"\d{1,10}")
 _MAX_MESSAGES = 10_000
 
 
@@ -63,3 +64,8 @@ def listed_by_fuser(output: str, is_asked_for: Callable[[str], bool]) -> frozens
     found = islice((_FUSER_LINE.fullmatch(line) for line in output.splitlines()), _MAX_MESSAGES)
     lists = [match["pids"] for match in found if match is not None and is_asked_for(match["name"].strip())]
     return frozenset(int(pid) for pids in lists for pid in re.findall(r"\d+", pids))
+
+
+def numbers(output: str) -> frozenset[int]:
+    """Every number in an output: whoever is not among them was not printed."""
+    return frozenset(int(found[0]) for found in islice(_NUMBER.finditer(output), _MAX_MESSAGES))

@@ -77,3 +77,44 @@ def test_the_other_ranks_of_a_killed_one_do_not_belong_to_somebody_else(tmp_path
         ("ps -ef", ef(*machine, *rows[:-1])),
     )
     assert "somebody else" not in explained(tmp_path, text).report.summary
+
+
+def _device_kill(folder: Path, command: str, printed: str, state: str = "S") -> Explanation:
+    """The whole server, its head killed by a pattern, its workers asked for through their devices; they live on."""
+    rows = [("u", 4100, 900, SERVER), ("u", 4150, 4100, "VLLM::EngineCore"), *((u, p, 4150, t) for u, p, t in WORKERS)]
+    machine = (("root", 1, 0, "/sbin/init"), ("root", 2, 0, "[kthreadd]"), ("u", 900, 1, "-bash"))
+    after = aux(*MACHINE, *WORKERS).replace("?   S ", f"?   {state} ")
+    text = typed(
+        ("nvidia-smi", smi(BOOKED)),
+        ("ps -ef", ef(*machine, *rows)),
+        (f"pkill -9 -f vllm.entrypoints; sleep 3; {command}", printed),
+        ("nvidia-smi", smi(BOOKED)),
+        ("ps aux", after),
+    )
+    return explained(folder, text)
+
+
+def test_who_is_not_among_the_pids_that_fuser_printed_and_lives_on_was_not_hit(tmp_path: Path) -> None:
+    found = _device_kill(tmp_path, "fuser -k /dev/nvidia*", "")
+    assert found.report.actions[0].steps[2].hit == ()
+    assert planned(found) == {4151, 4152}
+
+
+def test_who_was_printed_was_hit(tmp_path: Path) -> None:
+    found = _device_kill(tmp_path, "fuser -k /dev/nvidia*", "/dev/nvidia0:         4151m\n")
+    assert found.report.actions[0].steps[2].hit == (4151,)
+    assert planned(found) == {4152}
+
+
+def test_silence_says_nothing_where_it_was_asked_for_or_the_process_waits_for_the_device(tmp_path: Path) -> None:
+    for command in ("fuser -k /dev/nvidia* >/dev/null", "fuser -sk /dev/nvidia*"):
+        assert _device_kill(tmp_path, command, "").report.actions[0].steps[2].hit == (4151, 4152)
+    assert _device_kill(tmp_path, "fuser -k /dev/nvidia*", "", "D").report.actions[0].steps[2].hit == (4151, 4152)
+
+
+def test_a_program_that_was_not_found_hit_nobody(tmp_path: Path) -> None:
+    found = _device_kill(tmp_path, "fuser -k /dev/nvidia*", "bash: fuser: command not found\n")
+    step = found.report.actions[0].steps[2]
+    assert (step.ran, step.hit, step.exit_code) == ("no", (), 127)
+    assert "GPD108" in {finding.rule for finding in found.report.findings}
+    assert planned(found) == {4151, 4152}
