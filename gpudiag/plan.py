@@ -143,7 +143,7 @@ def _holding(incident: Incident, life: Life, row: Row) -> tuple[str, str] | None
         return ("it has the devices mapped; no list of memory was taken", "inferred")
     if row["unlisted_orphan"] is True:
         return (
-            "it is left of the server that was ended, and memory is in use; no list of memory was taken",
+            "it is left of the server that was ended, and memory is in use; no list tells who holds it",
             "inferred",
         )
     return None

@@ -88,9 +88,11 @@ def _held(incident: Incident, verdict: Verdict, plan: Plan) -> str:
         one = len(plan.kill) == 1
         heirs = {life.pid for item in incident.inherited for life in item.heirs}
         listed = f"{pids} {'is' if one else 'are'} listed as holding the {size(total)} on {on}"
-        if not any(ledger.list_seen for ledger in incident.ledgers.values()):
+        blind = any(incident.is_blind(look) for host in incident.hosts() if (look := incident.newest(host)) is not None)
+        if blind or not any(ledger.list_seen for ledger in incident.ledgers.values()):
             left = f"{pids} {'is' if one else 'are'} left of the server that was ended"
-            listed = f"{left}, and {size(total)} on {on} are in use; no list of the holders was taken"
+            list_ = "the list of the holders names nobody here" if blind else "no list of the holders was taken"
+            listed = f"{left}, and {size(total)} on {on} are in use; {list_}"
         if heirs.issuperset(entry.pid for entry in plan.kill):
             listed = f"{pids} still {'has' if one else 'have'} the device files of a dead process open"
         holds = f"{pids} {'holds' if one else 'hold'} {size(frees)}" if frees else listed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudiag.rules.engine import Match, RuleResult
 from gpudiag.timeline.daemons import draws_only, is_daemon
-from gpudiag.timeline.facts.gpu import IDLE_MIB, above_baseline
+from gpudiag.timeline.facts.baseline import IDLE_MIB, above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident

@@ -215,9 +215,15 @@ class Incident:
         return look is not None and any(is_list(c, look) for c in self.parsed.coverage)
 
     def device_untold(self, look: Look) -> bool:
-        """No list of memory and none of open device files came with this look."""
-        sources = ("compute processes", "open handles")
+        """No list of open device files came with this look, and none of memory, or one that can name nobody there."""
+        sources = ("open handles",) if self.is_blind(look) else ("compute processes", "open handles")
         return not any(c.at.look == look.id and c.source in sources and c.outcome == "ok" for c in self.parsed.coverage)
+
+    def is_blind(self, look: Look) -> bool:
+        """The driver's list was taken in a container and is empty: there it is so whoever holds the memory."""
+        if self.views[look.id].own_namespace is not True or not any(is_list(c, look) for c in self.parsed.coverage):
+            return False
+        return not any(s.bookings for life in self.census.lives if (s := life.sightings.get(look.id)) is not None)
 
     def holds_now(self, life: Life) -> float | None:
         """Device memory tied to it in the newest look, an heir's share included; 0 = none, ``None`` = not told."""
@@ -228,7 +234,9 @@ class Incident:
         heir = self.inherits_from(life)
         if heir is not None:
             return self.inherited_share(life) if self.booked_now(heir.dead) else None
-        return 0.0 if self.list_seen(life.host) or self._has_no_device(life) or self._is_plain_zombie(life) else None
+        look = self.newest(life.host)
+        told = self.list_seen(life.host) and not (look is not None and self.is_blind(look))
+        return 0.0 if told or self._has_no_device(life) or self._is_plain_zombie(life) else None
 
     def _is_plain_zombie(self, life: Life) -> bool:
         """All its threads have ended: such a process holds nothing (measured)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpudiag.collect.present import ALIVE, GONE, LEAVING, RECYCLED, UNKNOWN, GpuNow, Sample
-from gpudiag.timeline.facts.gpu import IDLE_MIB
+from gpudiag.timeline.facts.baseline import IDLE_MIB
 from gpudiag.verdict import NOTICEABLE_MIB
 from gpudiag.verification.goals import Goals, GpuGoal, Target
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gpudiag.model import LogEvent
 from gpudiag.timeline.commands import StepView
-from gpudiag.timeline.facts.gpu import above_baseline
+from gpudiag.timeline.facts.baseline import above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life, Sighting

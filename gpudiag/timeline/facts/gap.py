@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpudiag.timeline.facts.gpu import above_baseline, handles_complete
+from gpudiag.timeline.facts.baseline import above_baseline
+from gpudiag.timeline.facts.gpu import handles_complete
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.shortage import shortage_of

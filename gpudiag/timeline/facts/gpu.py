@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudiag.timeline.daemons import is_daemon
+from gpudiag.timeline.facts.baseline import above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.facts.told import told_columns
+from gpudiag.timeline.facts.unlisted import is_unlisted_orphan
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Ledger
 from gpudiag.timeline.lives import NOT_FOUND
 from gpudiag.timeline.order import Look
-from gpudiag.timeline.samples import IDLE_MIB, driver_bound_mib
+from gpudiag.timeline.samples import driver_bound_mib
 
 
 def gpu_rows(incident: Incident) -> Iterator[Row]:
@@ -42,6 +43,7 @@ def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger)
         "listed_pids_absent": _listed_absent(incident, look, host) if seen else None,
         "list_empty": (not _listed(incident, look, host)) if seen else None,
         "own_namespace": view.own_namespace,
+        "left_inside": _left_inside(incident, host),
         "proc_hidden": view.hidden,
         "as_root": None if view.user is None else view.user == "root",
         "handles_complete": handles_complete(incident, look),
@@ -51,11 +53,9 @@ def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger)
     }
 
 
-def above_baseline(ledger: Ledger) -> bool:
-    """More is in use than an idle GPU shows: a job is booked, or the figure is above the idle level."""
-    idle = IDLE_MIB if ledger.figure.net else 2 * IDLE_MIB
-    jobs = sum(entry.mib for entry in ledger.entries if entry.life is not None and not is_daemon(entry.life))
-    return jobs > 0 or ledger.figure.used_mib > idle
+def _left_inside(incident: Incident, host: str) -> bool:
+    own = [family for family in incident.families if family.host == host]
+    return any(is_unlisted_orphan(incident, family, life) for family in own for life in family.members)
 
 
 def _is_explained(ledger: Ledger) -> bool:

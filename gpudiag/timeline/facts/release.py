@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gpudiag.model import Booking
 from gpudiag.timeline.commands import ActionView
-from gpudiag.timeline.facts.gpu import above_baseline
+from gpudiag.timeline.facts.baseline import above_baseline
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.facts.unowned import unowned_releases
 from gpudiag.timeline.families import Family

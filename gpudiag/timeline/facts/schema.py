@@ -248,6 +248,7 @@ GPU = Table(
         "listed_pids_absent": Column(FLAG, "a listed PID is in no process table of the look, which is complete"),
         "list_empty": Column(FLAG, "the list is there and names nobody"),
         "own_namespace": Column(FLAG, "the look was taken outside the host's PID namespace"),
+        "left_inside": Column(FLAG, "processes that the look shows are left of a server that a command ended"),
         "proc_hidden": Column(FLAG, "the look could see only the reader's own processes (hidepid)"),
         "as_root": Column(FLAG, "the look was taken as root"),
         "handles_complete": Column(

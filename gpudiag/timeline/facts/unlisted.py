@@ -1,8 +1,8 @@
-"""Left of a killed server where nobody listed who holds memory: WSL2, or a list that was not taken."""
+"""Left of a killed server where nobody listed who holds memory: WSL2, a container, or a list that was not taken."""
 
 from __future__ import annotations
 
-from gpudiag.timeline.facts.gpu import above_baseline
+from gpudiag.timeline.facts.baseline import above_baseline
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.lives import Life
@@ -34,5 +34,6 @@ def _in_use(incident: Incident, host: str) -> bool:
 
 def _fits_earlier_lists(incident: Incident, family: Family) -> bool:
     looks = {c.at.look for c in incident.parsed.coverage if c.source == "compute processes" and c.outcome == "ok"}
-    listed = any(look.id in looks for look in incident.looks if look.host == family.host)
+    own = [look for look in incident.looks if look.host == family.host and not incident.is_blind(look)]
+    listed = any(look.id in looks for look in own)
     return not listed or any(seen.bookings for life in family.members for seen in life.sightings.values())

@@ -118,3 +118,34 @@ def test_a_program_that_was_not_found_hit_nobody(tmp_path: Path) -> None:
     assert (step.ran, step.hit, step.exit_code) == ("no", (), 127)
     assert "GPD108" in {finding.rule for finding in found.report.findings}
     assert planned(found) == {4151, 4152}
+
+
+IN_CONTAINER = "root@3f1c9a5d2b7e:/# "
+
+
+def _in_container(folder: Path, *others: tuple[str, int, int, str]) -> Explanation:
+    """A server killed in its container, where the driver's list is empty whoever holds the memory."""
+    first = ("root", 1, 0, "/bin/bash")
+    left = [("root", 90, 50, "VLLM::EngineCore"), ("root", 91, 90, "VLLM::Worker_TP0")]
+    orphans = [("root", 90, 1, "VLLM::EngineCore"), left[1]]
+    text = typed(
+        ("ps -ef", ef(first, ("root", 50, 1, SERVER), *left, *others)),
+        ("kill -9 50", ""),
+        ("ps -ef", ef(first, *orphans, *others)),
+        ("nvidia-smi", smi([], used=70000)),
+        prompt=IN_CONTAINER,
+    )
+    return explained(folder, text)
+
+
+def test_what_is_left_in_a_container_is_named_though_the_drivers_list_is_empty(tmp_path: Path) -> None:
+    found = _in_container(tmp_path)
+    assert {(entry.pid, entry.certainty) for entry in found.report.plan.kill} == {(90, "inferred"), (91, "inferred")}
+    assert found.report.findings[0].rule == "GPD201"
+    assert {one.certainty for one in found.report.findings if one.rule == "GPD401"} == {"possible"}
+    assert "listed as holding" not in found.report.summary
+
+
+def test_another_server_of_the_container_is_not_named(tmp_path: Path) -> None:
+    other = [("root", 60, 1, SERVER + " --port 9"), ("root", 70, 60, "VLLM::EngineCore")]
+    assert planned(_in_container(tmp_path, *other)) <= {90, 91}
