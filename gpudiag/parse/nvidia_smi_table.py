@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gpudiag.model import Booking, GpuReading, GpuRef, GpuSample, HostFact
 from gpudiag.parse.parsed import Row
 from gpudiag.parse.source import Segment
 from gpudiag.parse.values import bus_id, is_fault, is_non_value, kind_of, mib, percent, pid_of, shown_name, withheld
+from gpudiag.shell.syntax import simple_commands
 
 SHOWN_TIME = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\s*\Z")
 NO_PROCESSES = "No running processes found"
@@ -33,6 +35,15 @@ _PROCESS = re.compile(
     r"(?P<type>C\+G|M\+C|C|G|M)\s(?P<name>.*?)\s*(?P<memory>\d{1,12}\s?[KMG]iB|N/A)\s*\|\s*\Z"
 )
 
+_FIGURES = re.compile(
+    r"\|\s*(?:\d{1,3}%|N/A|ERR!)\s+(?:\d{1,3}C|N/A|ERR!)\s+(?:P\d{1,2}\s+)?\S{1,12}\s*/\s*\S{1,12}\s*"
+    r"\|\s*\d{1,12}\s?[KMG]iB\s*/\s*\d{1,12}\s?[KMG]iB\s*\|"
+)
+"""The second row of a GPU: fan, temperature, power and memory. A MIG device's row begins with numbers."""
+_FILTERED = "a filter left lines of the table out"
+_IN_EVERY_ROW = frozenset({"mib", "mib /", "mib.*mib", "mib.*/.*mib"})
+"""Patterns, in lower case, that keep the memory row of every GPU."""
+
 
 _LINE_CAP = 400
 """Characters; the table is some 90 wide."""
@@ -51,6 +62,8 @@ class _Progress:
     list_closed: bool = False
     nobody: bool = False
     listed: int = 0
+    next_bare: int | None = None
+    """Index of the GPU whose memory row comes next without the row above it, where the order tells that."""
 
 
 def begins(line: str) -> bool:
@@ -70,10 +83,12 @@ def is_table(lines: tuple[str, ...]) -> bool:
 
 def rows(segment: Segment) -> Iterator[Row]:
     """Versions, clock, one sample a GPU, one booking a process row, and how far the table reached."""
-    progress = _Progress()
+    progress = _Progress(next_bare=_first_bare(segment))
     for offset, line in enumerate(segment.lines):
         yield from _line(segment, progress, offset, line)
-    if progress.gpus:
+    if progress.next_bare is not None and progress.gpus:
+        yield segment.coverage("gpu memory")
+    elif progress.gpus:
         whole = progress.list_begun or progress.body_closed
         yield segment.coverage("gpu memory", outcome="ok" if whole else "truncated", complete=whole)
     yield from _list_coverage(segment, progress)
@@ -126,11 +141,16 @@ def _gpu_row(segment: Segment, progress: _Progress, offset: int, line: str) -> G
     cells = line.strip().strip("|").split("|")
     if len(cells) < 2:
         return None
+    if progress.next_bare is not None and len(line) <= _LINE_CAP and _FIGURES.match(line):
+        progress.gpus[progress.next_bare] = GpuRef(index=progress.next_bare)
+        progress.pending = (progress.next_bare, "")
+        progress.next_bare += 1
     gpu, bus = _GPU.match(cells[0]) or _GPU_WDDM.match(cells[0]), _BUS.match(cells[1])
     if gpu and bus:
         index = int(gpu[1])
         progress.gpus[index] = GpuRef(index=index, bus_id=bus_id(bus[1]))
         progress.pending = (index, gpu[2])
+        progress.next_bare = None
         return None
     if progress.pending is None:
         return None
@@ -144,9 +164,30 @@ def _gpu_row(segment: Segment, progress: _Progress, offset: int, line: str) -> G
         total_mib=mib(total) if slash else None,
         reserved_mib=None,
         used_includes_reserve=False,
-        name=name,
+        name=name or None,
         cited=segment.cite(offset),
     )
+
+
+def _first_bare(segment: Segment) -> int | None:
+    """``nvidia-smi | grep MiB``: the index of the first GPU; the others follow in order, each with one row.
+
+    ``None`` where the command is another: a filter may then have dropped a GPU, and the order would tell nothing.
+    """
+    shown = segment.shown
+    if shown is None or shown.tool != "nvidia-smi" or shown.filters != ("grep",):
+        return None
+    commands = simple_commands(segment.exhibit.command or "")
+    words_of_grep = next((after[1:] for one, after in pairwise(commands) if tuple(one) == shown.argv), list[str]())
+    operands = [word for word in words_of_grep if not word.startswith("-")]
+    options = [word for word in words_of_grep if word.startswith("-")]
+    kept = len(operands) == 1 and operands[0].lower() in _IN_EVERY_ROW
+    if not kept or any("v" in option or "m" in option for option in options):
+        return None
+    words = shown.argv[1:]
+    if not words:
+        return 0
+    return int(words[1]) if len(words) == 2 and words[0] in ("-i", "--id") and words[1].isdecimal() else None
 
 
 def _readings(segment: Segment, sample: GpuSample, offset: int, line: str) -> Iterator[GpuReading]:
@@ -199,7 +240,7 @@ def _list_coverage(segment: Segment, progress: _Progress) -> Iterator[Row]:
     yield segment.coverage(
         "compute processes",
         outcome="truncated",
-        because="the table is cut before the end of the process list",
+        because="the table is cut before the end of the process list" if progress.next_bare is None else _FILTERED,
         complete=False,
         names_missing=DEAD,
     )

@@ -224,3 +224,76 @@ def test_a_table_cut_in_the_mig_block_has_no_process_list() -> None:
         ("gpu memory", "ok"),
         ("compute processes", "truncated"),
     ]
+
+
+NEW_ROWS = """\
+| 30%   33C    P8             20W /  600W |   90000MiB /  97887MiB |      0%      Default |
+| N/A   34C    P0              63W / 400W |  73221MiB / 81920MiB   |      0%      Default |
+"""
+OLD_ROWS = """\
+| N/A   62C    P0   241W / 300W |  29350MiB / 32510MiB |     98%      Default |
+| 23%   31C    P8     9W / 250W |     12MiB / 11178MiB |      0%   E. Process |
+"""
+MIG_ROWS = """\
+| N/A   32C    P0    66W / 400W |    25MiB / 40536MiB |     N/A      Default |
+|  0    1   0   0  |      7MiB / 20096MiB  | 42      0 |  3   0    2    0    0 |
+|                  |      0MiB / 32767MiB  |           |                       |
+"""
+LISTED = "|    1   N/A  N/A     52574      C   VLLM::Worker_TP0                 73214MiB |\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvidia-smi | grep MiB",
+        "nvidia-smi | grep -i mib",
+        "sudo nvidia-smi | grep --color 'MiB /'",
+        "kill 7; nvidia-smi|grep MiB",
+    ],
+)
+@pytest.mark.parametrize(("rows", "figures"), [(NEW_ROWS, [90000, 73221]), (OLD_ROWS, [29350, 12])])
+def test_memory_rows_alone_are_the_gpus_in_order(command: str, rows: str, figures: list[float]) -> None:
+    found = parsed(rows + LISTED, command)
+    assert [(row.gpu, row.used_mib) for row in found.samples] == [
+        (GpuRef(index=0), figures[0]),
+        (GpuRef(index=1), figures[1]),
+    ]
+    assert {row.name for row in found.samples} == {None}
+    assert [(row.pid, row.gpu.index, row.mib) for row in found.bookings] == [(52574, 1, 73214.0)]
+    outcomes = {row.source: (row.outcome, row.complete) for row in found.coverage}
+    assert outcomes == {"gpu memory": ("ok", None), "compute processes": ("truncated", False)}
+
+
+def test_the_memory_row_of_a_chosen_gpu_is_its_own() -> None:
+    (row,) = parsed(NEW_ROWS.splitlines()[0], "nvidia-smi -i 3 | grep MiB").samples
+    assert row.gpu == GpuRef(index=3)
+
+
+def test_mig_devices_are_no_gpus_of_their_own() -> None:
+    found = parsed(MIG_ROWS, "nvidia-smi | grep MiB")
+    assert [(row.gpu.index, row.used_mib) for row in found.samples] == [(0, 25.0)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvidia-smi | grep 90000",
+        "nvidia-smi | grep -v MiB",
+        "nvidia-smi | grep -m1 MiB",
+        "nvidia-smi | grep MiB | tail -1",
+        "nvidia-smi | grep -e MiB -e Default",
+        "nvidia-smi -i 0,2 | grep MiB",
+        "nvidia-smi -i GPU-1a | grep MiB",
+        "grep MiB smi.txt",
+        None,
+    ],
+)
+def test_where_a_filter_may_have_dropped_a_gpu_the_order_tells_nothing(command: str | None) -> None:
+    assert parsed(NEW_ROWS, command).samples == ()
+
+
+def test_a_whole_table_is_not_read_by_order() -> None:
+    assert [row.gpu.bus_id for row in parsed(R470, "nvidia-smi | grep MiB").samples] == [
+        "00000000:3b:00.0",
+        "00000000:af:00.0",
+    ]
