@@ -20,10 +20,7 @@ _END = r"(?=[\s;&|)'\"]|$)"
 _AT_COMMAND = (
     r"(?:^|[;&|(`'\"{\n!]|\b(?:then|do|else|exec|sudo|nohup|command|xargs|time|env|setsid)\s"
     r"|\b(?:ssh|srun|pdsh|clush|mpirun|mpiexec|nsenter|chroot|(?:docker|podman|nerdctl|crictl|kubectl|oc)\s{1,20}"
-    + _OPTIONS
-    + r"(?:compose\s{1,20}"
-    + _OPTIONS
-    + r")?exec)\s{1,20}"
+    r"(?:[^\s;|&'\"]{1,100}\s{1,20}){0,8}?exec)\s{1,20}"
     r"(?:(?!grep|echo|cat|man|which|less)[^\s'\"]{1,100}\s{1,20}){1,12}?)"
     r"\s{0,20}"
     + _ASSIGNMENTS
