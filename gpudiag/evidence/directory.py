@@ -12,7 +12,8 @@ from typing import Iterator, List, Optional, Set, Tuple
 
 from gpudiag.bundle.format import RECORDS
 from gpudiag.bundle.unpacked import is_unpacked, read_records
-from gpudiag.evidence.exhibit import Exhibit, Input, LookName, Unreadable
+from gpudiag.evidence.exhibit import Exhibit, Input, Unreadable
+from gpudiag.evidence.far_captures import placed
 from gpudiag.evidence.files import FILE_CAP, head_of_long_log, read_text
 from gpudiag.evidence.header import split_header
 from gpudiag.evidence.names import about_whole_incident, is_expectation, is_log, look_order
@@ -37,13 +38,14 @@ def read_directory(path: Path, input_id: str) -> Input:
             f"{path} is a directory without a single readable text file; name the folder that holds the captured "
             "outputs (before/, after/, kill-commands.json) or a transcript."
         )
+    exhibits, looks = placed(reading.exhibits, input_id)
     return Input(
         id=input_id,
         path=str(path),
         kind="directory",
         complete=not reading.damage,
-        exhibits=tuple(reading.exhibits),
-        looks=reading.looks(),
+        exhibits=tuple(exhibits),
+        looks=looks,
         actions=(),
         damage=tuple(reading.damage),
     )
@@ -156,11 +158,6 @@ class _Reading:
                 path=self.root / member,
             )
         )
-
-    def looks(self) -> Tuple[LookName, ...]:
-        """The looks that have at least one exhibit, in order."""
-        seen = dict.fromkeys(exhibit.look for exhibit in self.exhibits if exhibit.look is not None)
-        return tuple(LookName(look, look.partition(":")[2], "") for look in seen)
 
     def _walk(self, folder: str, depth: int) -> Iterator[str]:
         if depth > _DEPTH_CAP:

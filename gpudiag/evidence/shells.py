@@ -35,6 +35,10 @@ class Where:
     container: Optional[str]
 
 
+NOWHERE = Where("", None)
+"""The evidence names no host."""
+
+
 @dataclass(frozen=True)
 class Line:
     """Where one typed line was given, and where its commands took effect."""
@@ -90,6 +94,15 @@ class Shells:
         known = None if odd else next((n for n in self._names if _same(n, host, short)), None)
         self._names[host] = self._names[known] if known is not None else host
         return self._names[host]
+
+    def shown_by(self, command: str) -> Where:
+        """What the output of a command shows that was not typed at a prompt."""
+        self._unnamed += 1
+        return self._inside(NOWHERE, seen_in(command).entry)
+
+    def host_of(self, command: str) -> str:
+        """The machine on which it looked, inside a container or not."""
+        return self._given(NOWHERE, seen_in(command).entry).host
 
     def line(self, typed: Typed, kills: bool) -> Line:
         """The places of one typed line; shells that are opened or left count from the next one on."""
@@ -168,7 +181,7 @@ class Shells:
 
     def _named(self, host: Optional[str]) -> Where:
         if host is None:
-            return Where("", None)
+            return NOWHERE
         return Where(self.name(host), host if is_container_name(host) else None)
 
     def _part(self, here: Where, host: str) -> Where:

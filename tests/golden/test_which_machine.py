@@ -173,3 +173,32 @@ def test_each_step_of_a_line_is_of_its_own_host(
     names = {host.id: host.name for host in found.hosts}
     steps = [step for action in found.actions for step in action.steps if step.tool == "kill"]
     assert {(names[step.runs_on or ""] or "", step.hit) for step in steps} == hit
+
+
+def captured(folder: Path, before: str, after: str) -> Report:
+    """The report on a directory whose files were taken by these ways, with a kill between."""
+    for look, way, figure, apps in (("before", before, HELD, WORKER), ("after", after, FREE, "")):
+        (folder / look).mkdir(parents=True)
+        for name, query, text in (("gpu.txt", QUERY, figure), ("apps.txt", APPS, apps)):
+            (folder / look / name).write_text(f"# $ {way.format(query)}\n# rc=0\n{text}")
+    return explain([folder])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hosts"),
+    [
+        ("ssh a {}", "ssh a {}", [""]),
+        ("{}", "ssh a {}", [""]),
+        ("ssh a {}", "ssh b {}", ["a", "b"]),
+        ("ssh -p 2222 a {}", "ssh -p 2223 a {}", ["a:2222", "a:2223"]),
+        ("{}", "docker exec one {}", ["", "one"]),
+        ("docker exec one {}", "docker exec two {}", ["one", "two"]),
+        ("ssh a docker exec one {}", "ssh a {}", ["", "one"]),
+    ],
+)
+def test_files_of_a_directory_are_of_the_machine_that_their_header_names(
+    tmp_path: Path, before: str, after: str, hosts: list[str]
+) -> None:
+    found = captured(tmp_path / "incident", before, after)
+    assert sorted(host.name for host in found.hosts) == hosts
+    assert (found.outcome == "released") == (len(hosts) == 1)
