@@ -24,6 +24,7 @@ from gpudiag.timeline.joined import join_looks
 from gpudiag.timeline.kinship import Kinship, is_shell
 from gpudiag.timeline.ledger import Ledger, close_ledger
 from gpudiag.timeline.lives import SIGKILL_BIT, UNKNOWN_GPU, Census, Life, Sighting, take_census
+from gpudiag.timeline.log_roles import own_roles
 from gpudiag.timeline.order import Look, clock_of, order_looks
 from gpudiag.timeline.own_numbers import note_own_numbers
 from gpudiag.timeline.reported import reported_bookings
@@ -406,6 +407,7 @@ def build_incident(parsed: Parsed, book: EngineBook) -> Incident:
         inside,
         apart,
     )
+    parsed = replace(parsed, roles=own_roles(parsed.roles, census))
     note_absent(census, parsed.inquiries)
     note_own_numbers(census, parsed.actions)
     kinship = Kinship(census, {look_id: view.observers for look_id, view in views.items()})
