@@ -167,9 +167,8 @@ def _sites(line: Line, program: str, voice: str) -> Iterator[_Site]:
 
 def _above(line: Line, step: Step) -> set[str]:
     """Programs that have to be found before the step's own: sudo, ssh, timeout, a shell."""
-    clients = [
-        one for one in chain(line, step) if one.cmdline and one.kind in ("ssh client", "client", "sudo", "timeout")
-    ]
+    started = ("ssh client", "client", "sudo", "timeout", *(f"{shell} -c" for shell in _SHELLS))
+    clients = [one for one in chain(line, step) if one.cmdline and one.kind in started]
     names = [(one.cmdline or "").split(" ", 1)[0].rsplit("/", 1)[-1] for one in clients]
     return {*names, *step.wrappers, *(("xargs",) if step.xargs is not None else ())}
 

@@ -21,6 +21,9 @@ _MAX_WALKS = 16 * _MAX_COMMANDS
 """Statements that are entered; a loop over two words in a loop over two words … doubles them with every level."""
 _MAX_LISTS_DEEP = 20
 """``$(…)`` within ``$(…)``; each level takes a part of the interpreter's stack."""
+_MAX_PIPELINE = 64
+"""Commands that feed one of a pipeline; they are read anew for each further one."""
+_TOO_LONG_A_PIPELINE = f"a pipeline of more than {_MAX_PIPELINE} commands: what comes out at its end is not read"
 _UNREAD_SHOWN = 200
 """Characters of a statement that is not read."""
 _MAX_NOTES = 8
@@ -390,9 +393,12 @@ class _Reader:
         return node.type == "command" and "xargs" in strip(self.words_of(node)).names
 
     def feed(self, producers: list[Node], redirects: tuple[Node, ...]) -> Substitution:
+        text = self.source[producers[0].start_byte : producers[-1].end_byte].decode("utf-8", "replace")
+        if len(producers) > _MAX_PIPELINE:
+            self.note(_TOO_LONG_A_PIPELINE)
+            return Substitution(text, None, "here", ())
         words = tuple(self.words_of(_command_in(producer)) for producer in producers)
         stdin = self.read_by(producers[0], redirects)
-        text = self.source[producers[0].start_byte : producers[-1].end_byte].decode("utf-8", "replace")
         return replace(_substitution(text, words), stdin=stdin)
 
     def for_loop(self, node: Node, context: _Context) -> None:

@@ -41,6 +41,7 @@ def ran(text: str, output: str | None) -> list[tuple[bool | None, bool]]:
         ("ssh h 'fuser -k /dev/nvidia0'", "bash: ssh: command not found"),
         ("docker exec c fuser -k /dev/nvidia0", 'OCI runtime exec failed: exec: "fuser": executable file not found'),
         ("docker exec c bash -c 'fuser -k /dev/nvidia0'", "bash: line 1: fuser: command not found"),
+        ("docker exec c bash -c 'fuser -k /dev/nvidia0'", 'OCI exec failed: exec: "bash": executable file not found'),
         ("pgrep x | xargs kill -9", "xargs: kill: No such file or directory"),
     ],
 )  # fmt: skip

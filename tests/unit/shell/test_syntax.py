@@ -307,3 +307,11 @@ def test_what_is_nested_too_deeply_is_said_and_the_rest_is_read(text: str) -> No
     assert all(None in [word.text for word in step.words] or step.words[0].text != "pkill" for step in unknown)
     if text != NESTED["loops"]:  # two words in two words … are more commands than are read
         assert argvs(line)[-1] == ["pkill", "-9", "after"]
+
+
+def test_what_a_pipeline_of_hundreds_feeds_is_unknown() -> None:
+    line = prompt("cat a | " * 200 + "xargs kill -9; pkill after")
+    assert any("pipeline of more than" in note for note in line.not_understood)
+    assert [step.words[0].text for step in line.steps[-2:]] == ["kill", "pkill"]
+    assert line.steps[-2].fed_by is not None
+    assert line.steps[-2].fed_by.pipeline == ()
