@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Never
 
 import typer
+from typer.core import TyperGroup
 
-from gpudiag import __version__
+from gpudiag import __version__, completion
 
 if TYPE_CHECKING:
     from gpudiag.explain import Explanation, Pack, StatedKill
@@ -98,16 +99,34 @@ PackOption = Annotated[
     typer.Option("--rules", metavar="DIR", help="Further rules: a directory of TOML files, ids GPD700 to GPD899."),
 ]
 
+
+class _Group(TyperGroup):
+    """Prints its help if no command is named, and says what is wrong in words that are not Python's."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: typer.Context) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            problem.message = problem.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="gpudiag",
+    cls=_Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
-    no_args_is_help=True,
     help="Explains why GPU memory is still allocated after a failed clean-up, and which PIDs to kill.",
 )
-rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="The catalogue of causes.")
-schema_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="JSON schemas of what gpudiag writes.")
+rules_app = typer.Typer(cls=_Group, rich_markup_mode=None, help="The catalogue of causes.")
+schema_app = typer.Typer(cls=_Group, rich_markup_mode=None, help="JSON schemas of what gpudiag writes.")
 app.add_typer(rules_app, name="rules")
 app.add_typer(schema_app, name="schema")
 
@@ -118,6 +137,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Evidence holds any character; a narrow locale must not turn a report into a traceback.
             stream.reconfigure(errors="backslashreplace")
+    if completion.asked():
+        completion.tell_options(app)
     app()
 
 
@@ -142,7 +163,8 @@ def explain(
         list[Path],
         typer.Argument(
             metavar="INPUT...",
-            help="A directory of saved tool output, a bundle, or a file of terminal text. Several are one incident.",
+            help="A directory of saved tool output, a bundle, a file of terminal text, or - for what is piped or "
+            "pasted in. Several are one incident.",
             show_default=False,
         ),
     ],
@@ -179,6 +201,7 @@ def explain(
         _check_directory("--script", script)
     times = _times(kill or [], at or [])
     pack = _pack(rules)
+    _check_standard_input(inputs)
     with _progress(inputs):
         report = _explained(inputs, kill or [], times, pack).report
     if output_format is not None or not targets:
@@ -228,6 +251,7 @@ def simulate(
     if family is not None and pid is not None:
         _fail("--family and --pid name the same thing: give one of them.", EXIT_USAGE)
     commands = _commands(command)
+    _check_standard_input(inputs, taken=command == "-")
     with _progress(inputs):
         answers = _simulate(commands, inputs, _question(shell, over, user, family, pid, look))
     _print(_render_answers(answers, output_format, several=command == "-"))
@@ -251,7 +275,7 @@ def verify(
         typer.Option("--gpu", metavar="GPU", help="Without a bundle: only this one, by index or UUID. Repeatable."),
     ] = None,
 ) -> None:
-    """Look again: are the processes of the plan gone, is the memory back?
+    """Look again: are the processes of the plan gone, the memory back?
 
     Exit codes: 0 it is back (or the GPUs are free), 10 held, 11 cannot be told (also on another machine or boot),
     12 still releasing, 2 usage, 3 the bundle cannot be read.
@@ -280,7 +304,7 @@ def verify(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def collect(context: typer.Context) -> None:
-    """Look at this machine, or at others over ssh, and write bundles; `gpudiag collect --help` lists the options."""
+    """Look at this machine, or at others over ssh, and write bundles."""
     from gpudiag.collect.main import main as collect_main
 
     # The collector reads its own words: where it is sent to, there is no typer.
@@ -292,7 +316,7 @@ def collect(context: typer.Context) -> None:
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def run(context: typer.Context) -> None:
-    """Run a clean-up command, record everything around it, and explain; `gpudiag run --help` lists the options."""
+    """Run a clean-up command, record what happens, and explain."""
     from gpudiag.collect.run_main import main as run_main
 
     raise typer.Exit(run_main(context.args))
@@ -303,7 +327,7 @@ def run(context: typer.Context) -> None:
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def watch(context: typer.Context) -> None:
-    """Record the last hours of processes and GPU memory, for a later collect; `gpudiag watch --help` has options."""
+    """Record the last hours of processes and GPU memory beforehand."""
     from gpudiag.collect.watching.main import main as watch_main
 
     raise typer.Exit(watch_main(context.args))
@@ -455,6 +479,7 @@ def rules_rows(
     from gpudiag.rules.loader import VERDICT_TABLE
 
     _check_table(table)
+    _check_standard_input(inputs)
     if table == VERDICT_TABLE:
         _fail(f"the table {table} is filled after the rules were asked: a report shows it.", EXIT_USAGE)
     for row in _explained(inputs, [], [], _pack(None)).facts[table]:
@@ -507,6 +532,15 @@ def _check_targets(targets: list[Path]) -> None:
 def _check_directory(option: str, target: Path) -> None:
     if not target.absolute().parent.is_dir():
         _fail(f"{option} {str(target)!r}: the directory does not exist.", EXIT_USAGE)
+
+
+def _check_standard_input(inputs: list[Path], *, taken: bool = False) -> None:
+    """It can be read once: ``taken`` by something else, or as one of the inputs."""
+    asked = inputs.count(Path("-"))
+    if asked + taken > 1:
+        _fail("- stands for standard input, which can be read only once; save the other as a file.", EXIT_USAGE)
+    if asked and sys.stdin is not None and sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        _note("paste the terminal's text, then press Ctrl-D on a line of its own.")
 
 
 def _times(kills: list[str], ats: list[str]) -> list[str | None]:

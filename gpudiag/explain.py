@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gpudiag.assemble import assemble
-from gpudiag.evidence import read_input
+from gpudiag.evidence import read_input, standard_input
 from gpudiag.evidence.exhibit import Input, Unreadable
 from gpudiag.model import Citation, KillAction
 from gpudiag.parse import parse
@@ -75,15 +76,25 @@ def explain_fully(paths: Sequence[Path], stated: Sequence[StatedKill] = (), pack
 
 
 def read_evidence(paths: Sequence[Path]) -> tuple[list[Input], Parsed]:
-    """The inputs and their rows; raises ``Unreadable`` with one sentence if they cannot be used or say nothing."""
-    inputs = [read_input(path, f"I{n}") for n, path in enumerate(paths, 1)]
-    parsed = separate_hosts(parse(inputs))
+    """The inputs and their rows; raises ``Unreadable`` with one sentence if they cannot be used or say nothing.
+
+    ``-`` is standard input, once.
+    """
+    with ExitStack() as stack:
+        inputs = [_read(path, f"I{n}", stack) for n, path in enumerate(paths, 1)]
+        parsed = separate_hosts(parse(inputs))
     if not _holds_evidence(parsed):
         named = ", ".join(item.path for item in inputs)
         raise Unreadable(
             f"{named}: nothing in it is output of a tool that gpudiag knows (see README, what to collect)."
         )
     return inputs, parsed
+
+
+def _read(path: Path, input_id: str, stack: ExitStack) -> Input:
+    if path != standard_input.SIGN:
+        return read_input(path, input_id)
+    return standard_input.named(read_input(stack.enter_context(standard_input.spooled()), input_id))
 
 
 def _holds_evidence(parsed: Parsed) -> bool:

@@ -59,7 +59,7 @@ class Chosen(NamedTuple):
 
 def chosen(words: Sequence[str]) -> Chosen:
     """Exit with code 2 and one sentence where the words make no sense."""
-    parser = _parser()
+    parser = new_parser()
     given = parser.parse_args(words)
     try:
         hosts = destinations(given.host)
@@ -99,7 +99,8 @@ def default_name(host: str, mark: str) -> str:
     return f"gpudiag-{shown}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}{mark}.tgz"
 
 
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> argparse.ArgumentParser:
+    """The words that ``gpudiag collect`` takes."""
     parser = argparse.ArgumentParser(
         prog="gpudiag collect",
         description="Look at this machine's GPUs and processes, or at those of far hosts, and write a bundle. "

@@ -115,7 +115,7 @@ def _exit_code(done: Done) -> int:
 
 def _chosen(words: Sequence[str]) -> _Chosen:
     """Exit with code 2 and one sentence where the words make no sense."""
-    parser = _parser()
+    parser = new_parser()
     place = words.index("--") if "--" in words else len(words)
     given = parser.parse_args(words[:place])
     command = tuple(words[place + 1 :])
@@ -134,7 +134,8 @@ def _chosen(words: Sequence[str]) -> _Chosen:
     return _Chosen(wish, redact=not given.no_redact, explain=not given.no_explain, verify=given.verify)
 
 
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> argparse.ArgumentParser:
+    """The words that ``gpudiag run`` takes before the command."""
     parser = argparse.ArgumentParser(
         prog="gpudiag run",
         usage="gpudiag run [OPTIONS] -- COMMAND",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -9,11 +10,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 import gpudiag
+from gpudiag.evidence import Unreadable, standard_input
 from gpudiag.report.contract import Report
 
 ROOT = Path(__file__).parents[2]
@@ -226,6 +229,82 @@ def test_a_case_without_its_evidence_fails(tmp_path: Path) -> None:
     assert "FAILED  GPD601" in done.stdout
 
 
+def test_help_cuts_no_sentence() -> None:
+    for words in (("--help",), ("rules", "--help"), ("schema", "--help")):
+        shown = run(*words).stdout
+        assert max(map(len, shown.splitlines())) <= 80
+        assert not re.search(r"^  \S.*\.\.\.$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize("words", [(), ("rules",), ("schema",)])
+def test_without_a_command_the_help_is_printed(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run(*words, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("explain", HELD, "--format", "md"), "'md' is not one of 'terminal', 'json', 'markdown', 'html'."),
+        (("simulate", "kill 1", HELD, "--shell", "fish"), "'fish' is not one of "),
+        (("rules", "columns", "a", "b"), "unexpected extra argument"),
+    ],
+)
+def test_wrong_words_are_told_without_the_words_of_a_library(words: tuple[str | Path, ...], says: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Value error" not in done.stderr
+
+
+def piped(data: bytes, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_MAIN, *words], input=data, env=os.environ, capture_output=True, check=False
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_session_and_a_bundle_can_be_piped_in(tmp_path: Path) -> None:
+    session = ROOT / "tests" / "fixtures" / "incidents" / "orphaned-memory.txt"
+    from_file = json.loads(run("explain", session, "--format", "json").stdout)
+    told = json.loads(piped(session.read_bytes(), "explain", "-", "--format", "json").stdout)
+    assert told["inputs"][0]["path"] == "standard input"
+    assert told["findings"] != []
+    for part in ("outcome", "summary", "plan", "processes"):
+        assert told[part] == from_file[part]
+    archive = tmp_path / "b.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(HELD, "selfmatch-orphans")
+    assert piped(archive.read_bytes(), "explain", "-").returncode == 10
+    assert piped(archive.read_bytes(), "simulate", "pkill -9 -f VLLM", "-").returncode in (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "code", "says"),
+    [
+        (b"", ("explain", "-"), 3, "standard input is empty"),
+        (b"\x89PNG\r\n", ("explain", "-"), 3, "standard input is a PNG image, not text"),
+        (b"hello\n", ("explain", "-", "-"), 2, "read only once"),
+        (b"hello\n", ("simulate", "-", "-"), 2, "read only once"),
+    ],
+)
+def test_standard_input_that_is_of_no_use_is_one_sentence(
+    data: bytes, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = piped(data, *words)
+    assert done.returncode == code
+    assert one_sentence(done.stderr)
+    assert says in done.stderr
+
+
+def test_standard_input_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standard_input, "CAP", 100)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x" * 101)))
+    with pytest.raises(Unreadable, match="standard input is longer than"), standard_input.spooled():
+        pass
+
+
 def test_rules_test_says_what_an_installed_package_cannot_run(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "gpudiag", tmp_path / "gpudiag", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "rules", tmp_path / "gpudiag" / "rules_data")
@@ -275,6 +354,11 @@ def test_rules_rows_prints_what_the_evidence_says() -> None:
         (("explain", "--format", ""), {"terminal", "json", "markdown", "html"}),
         (("rules", "show", "GPD60"), {"GPD601", "GPD602", "GPD603", "GPD604", "GPD605"}),
         (("simulate", "--ov"), {"--over"}),
+        (("collect", "--q"), {"--quick"}),
+        (("collect", "--quick", "--ho"), {"--host"}),
+        (("run", "-"), {"-o", "--output", "--settle", "--sample", "--log", "--verify", "--no-explain", "--no-redact"}),
+        (("watch", "--"), {"--keep", "--max-size", "--directory"}),
+        (("col",), {"collect"}),
     ],
 )
 def test_bash_completes(tmp_path: Path, words: tuple[str, ...], expected: set[str]) -> None:

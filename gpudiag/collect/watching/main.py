@@ -29,7 +29,7 @@ Exit codes: 0 ended by SIGTERM or ^C, 1 the directory cannot be written, 2 usage
 def main(words: Sequence[str], machine: Machine | None = None) -> int:
     """Record until somebody ends it."""
     machine = Machine() if machine is None else machine
-    parser = _parser(places.default(root=machine.root))
+    parser = new_parser(places.default(root=machine.root))
     given = parser.parse_args(words)
     folder: str = given.directory
     try:
@@ -50,7 +50,8 @@ def main(words: Sequence[str], machine: Machine | None = None) -> int:
     return EXIT_ENDED
 
 
-def _parser(folder: str) -> argparse.ArgumentParser:
+def new_parser(folder: str) -> argparse.ArgumentParser:
+    """The words that ``gpudiag watch`` takes; ``folder``: where the ring lies by default."""
     parser = argparse.ArgumentParser(
         prog="gpudiag watch",
         description="A flight recorder: keep the last hours of processes and GPU memory in a ring on disk.",
