@@ -10,7 +10,10 @@ from pathlib import Path
 from gpudiag.collect.identity import own
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.present import GpuNow, Sample, Watch, presence, started_s
+from gpudiag.evidence import Unreadable
+from gpudiag.evidence.standard_input import SIGN
 from gpudiag.explain import explain_fully
+from gpudiag.report.contract import Report
 from gpudiag.verification.goals import Goals, goals_of
 from gpudiag.verification.judge import BACK, HELD, UNCLEAR, Result, compare, free
 
@@ -20,6 +23,7 @@ FIRST_S = 15.0
 """For the first one: without persistence mode the driver starts anew, a second or two for each GPU."""
 SETTLING_S = 1.0
 """So long what looks held is watched, also without ``--wait``: it may be on its way back."""
+_INSTEAD = "name a bundle that gpudiag collect wrote here, or none, to wait for idle GPUs"
 _SILENCE_S = 10.0
 """An NVML call blocks for seconds while memory is unpinned; longer, and the driver does not answer."""
 
@@ -50,13 +54,17 @@ def verify(bundle: Path | None, gpus: Sequence[str], wait_s: float, machine: Mac
 
 def _goals(bundle: Path, machine: Machine) -> Goals | str:
     """Or the sentence that says why this machine cannot answer."""
+    if bundle != SIGN and not bundle.exists():
+        raise Unreadable(f"{bundle} does not exist; name a bundle that gpudiag collect wrote on this machine, or none.")
     explained = explain_fully([bundle])
     report, recorders = explained.report, explained.incident.parsed.recorders
     here = own(machine.proc)
     if len(report.hosts) > 1:
         return "the input speaks of several machines; verify one bundle on the machine that it was taken on"
-    if not recorders or recorders[-1].boot_id is None or here.boot_id is None:
-        return "the input does not say on which boot of which machine it was taken; a bundle of gpudiag collect does"
+    if not recorders or recorders[-1].boot_id is None:
+        return _of_nowhere(report)
+    if here.boot_id is None:
+        return f"this machine does not tell its boot, so nothing says that it is that of the bundle; {_INSTEAD}"
     if recorders[-1].boot_id != here.boot_id:
         return "the bundle is from another machine, or this one was started anew since: its PIDs mean nothing here"
     if recorders[-1].pid_namespace is None or recorders[-1].pid_namespace != here.pid_namespace:
@@ -67,6 +75,13 @@ def _goals(bundle: Path, machine: Machine) -> Goals | str:
             "the bundle names nothing that should have gone or come back; without a bundle, verify waits for idle GPUs"
         )
     return goals
+
+
+def _of_nowhere(report: Report) -> str:
+    """Why PIDs of this input mean nothing here, by what it is."""
+    kind = report.inputs[0].kind
+    what = "the bundle does not say" if kind == "bundle" else f"this is a {kind}, which does not say"
+    return f"{what} on which boot of which machine it was taken; {_INSTEAD}"
 
 
 def _wanted(names: Sequence[str]) -> Callable[[GpuNow], bool]:

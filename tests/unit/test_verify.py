@@ -15,6 +15,7 @@ from gpudiag.bundle.format import Start
 from gpudiag.collect.libnvml import Listed
 from gpudiag.collect.machine import Machine
 from gpudiag.collect.present import ALIVE, GONE, LEAVING, RECYCLED, UNKNOWN, presence
+from gpudiag.evidence import Unreadable
 from gpudiag.verification import words
 from gpudiag.verification.judge import BACK, HELD, RELEASING, UNCLEAR, Result
 from gpudiag.verify import verify
@@ -275,3 +276,13 @@ def test_the_command_line(tmp_path: Path) -> None:
     code, out, _ = run(str(bundle(tmp_path)))
     assert code == 11
     assert "another machine, or this one was started anew" in out
+
+
+def test_what_is_no_bundle_is_told_as_what_it_is(tmp_path: Path) -> None:
+    session = tmp_path / "session.txt"
+    session.write_text("$ nvidia-smi --query-gpu=index,memory.used --format=csv\nindex, memory.used [MiB]\n0, 4 MiB\n")
+    result = verify(session, (), 0)
+    assert result.state == UNCLEAR
+    assert (result.because or "").startswith("this is a transcript, which does not say on which boot")
+    with pytest.raises(Unreadable, match=r"absent\.tgz does not exist; name a bundle that gpudiag collect wrote"):
+        verify(tmp_path / "absent.tgz", (), 0)
