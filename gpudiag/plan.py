@@ -16,7 +16,7 @@ from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenE
 from gpudiag.rungs import driver_hangs, rungs, stuck_pids
 from gpudiag.shell.printable import quoted
 from gpudiag.timeline.daemons import daemon_name, is_daemon, is_desktop, is_of_the_machine
-from gpudiag.timeline.facts.gap import COLLECT, missing_sources
+from gpudiag.timeline.facts.gap import COLLECT, lacks, missing_sources
 from gpudiag.timeline.facts.holder import alive_root, started_again
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.families import Family
@@ -546,12 +546,11 @@ def _look_up(incident: Incident) -> Iterator[ThenEntry]:
 def _collect(incident: Incident, *, answers: bool) -> Iterator[ThenEntry]:
     """What is missing; while the driver does not answer, one more query is one more process that hangs."""
     left_out = {"kill commands"} if answers else {"kill commands", "gpu memory", "compute processes"}
-    wanted = [s for host in incident.hosts() for s in missing_sources(incident, host) if s not in left_out]
+    wanted = [(host, s) for host in incident.hosts() for s in missing_sources(incident, host) if s not in left_out]
     if wanted:
-        commands = "; ".join(COLLECT[source] for source in dict.fromkeys(wanted))
-        yield ThenEntry(
-            kind="collect", command=commands, because=f"this evidence lacks: {', '.join(dict.fromkeys(wanted))}"
-        )
+        commands = "; ".join(dict.fromkeys(COLLECT[source] for _, source in wanted))
+        words = dict.fromkeys(lacks(incident, host, source) for host, source in wanted)
+        yield ThenEntry(kind="collect", command=commands, because=f"this evidence lacks: {', '.join(words)}")
 
 
 def _somebody_holds(incident: Incident, stuck: frozenset[int]) -> bool:

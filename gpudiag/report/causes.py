@@ -8,6 +8,8 @@ from typing import Final
 from gpudiag.report.contract import Evidence, Finding, Report, UnknownRule
 from gpudiag.report.text import CERTAINTY_WORDS, listed, mib, statement, titled, word
 
+NO_CAUSE: Final = "GPD901"
+"""The rule that says that the evidence does not tell a cause: that may be proven, but is none."""
 MAX_CAUSES: Final = 4
 """Causes on the first screen; all are told further down."""
 _TELLING: Final = 12
@@ -29,9 +31,14 @@ class Cause:
         return f"{titled(self.finding.rule, self.finding.title)}{explains}"
 
     @property
+    def told(self) -> str:
+        """The cause in sentences: its words, how sure it is, and what that means."""
+        return f"{self.words}. {self.sure}".rstrip()
+
+    @property
     def sure(self) -> str:
-        """How sure the cause is, and what that means."""
-        return statement(word(CERTAINTY_WORDS, self.finding.certainty))
+        """How sure the cause is; empty where the finding says that none is known."""
+        return "" if self.finding.rule == NO_CAUSE else statement(word(CERTAINTY_WORDS, self.finding.certainty))
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,19 @@ class Ask:
 
     rules: tuple[UnknownRule, ...]
     collect: str
+    read: frozenset[str]
+    """Sources that were read: what a rule lacks of them, they do not tell."""
 
     @property
     def words(self) -> str:
-        """What is asked, before the list of the rules. The source may have been read and still say too little."""
-        sources = tuple(dict.fromkeys(source for rule in self.rules for source in rule.missing))
-        about = f" ({listed(sources)})" if sources else ""
+        """What is asked, before the list of the rules."""
+        sources = dict.fromkeys(source for rule in self.rules for source in rule.missing)
+        absent = [source for source in sources if source not in self.read]
+        short = [source for source in sources if source in self.read]
+        if short and not absent:
+            return f"What was read of the {listed(short)} says too little to tell whether this applies:"
+        parts = [*(f"no {source}" for source in absent), *([f"too little in the {listed(short)}"] if short else [])]
+        about = f" ({', '.join(parts)})" if parts else ""
         return f"Too little evidence{about} to tell whether this applies:"
 
 
@@ -73,7 +87,21 @@ def asks(report: Report) -> tuple[Ask, ...]:
     by_command: dict[str, list[UnknownRule]] = {}
     for rule in report.unknown:
         by_command.setdefault(rule.collect, []).append(rule)
-    return tuple(Ask(tuple(rules), command) for command, rules in by_command.items())
+    read = read_sources(report)
+    return tuple(Ask(tuple(rules), command, read) for command, rules in by_command.items())
+
+
+def read_sources(report: Report) -> frozenset[str]:
+    """Classes of evidence of which something was read."""
+    commands = {"kill commands"} if report.actions else set[str]()
+    return frozenset({source.source for source in report.sources if source.outcome == "ok"} | commands)
+
+
+def standing(finding: Finding) -> tuple[str, ...]:
+    """Whether it is the main cause, and how sure; nothing of what says that no cause is known."""
+    if finding.rule == NO_CAUSE:
+        return ()
+    return (*(("main cause",) if finding.primary else ()), finding.certainty)
 
 
 def quotes(finding: Finding) -> tuple[Evidence, ...]:

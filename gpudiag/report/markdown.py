@@ -147,7 +147,7 @@ def _verdict(view: View, _: Detail) -> Iterator[str]:
     yield f"# {_text(word(OUTCOME_WORDS, view.report.outcome))}"
     yield _text(view.report.summary)
     for cause in causes.causes(view.report):
-        yield f"**{cause.label}:** {_text(f'{cause.words}. {cause.sure}')}"
+        yield f"**{cause.label}:** {_text(cause.told)}"
     if setting := view.setting():
         yield _text(setting)
 
@@ -300,12 +300,12 @@ def _findings(view: View, detail: Detail) -> Iterator[str]:
 
 def _finding(view: View, finding: Finding, detail: Detail) -> Iterator[str]:
     yield f"### {_text(finding.rule)} {_text(finding.title)}"
-    about = ["main cause"] if finding.primary else []
-    about.append(finding.certainty)
+    about = list(causes.standing(finding))
     if finding.explains_mib is not None:
         about.append(f"explains {mib(finding.explains_mib)}")
     about.extend(measure(key, value) for key, value in finding.measures.items())
-    yield _text(", ".join(about))
+    if about:
+        yield _text(", ".join(about))
     yield _text(finding.text)
     if detail.quotes:
         quotes = (

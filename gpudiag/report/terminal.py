@@ -67,7 +67,7 @@ def _verdict(page: Page, view: View) -> None:
     page.paint(word(OUTCOME_WORDS, report.outcome).upper(), _OUTCOME_COLOURS.get(report.outcome, BOLD))
     page.say(report.summary, 0)
     for cause in causes.causes(view.report):
-        page.say(f"{cause.words}. {cause.sure}", 0, f"{cause.label}: ")
+        page.say(cause.told, 0, f"{cause.label}: ")
     if setting := view.setting():
         page.say(setting, 0)
 
@@ -235,9 +235,9 @@ def _findings(page: Page, view: View) -> None:
 
 
 def _finding(page: Page, view: View, finding: Finding) -> None:
-    primary = "main cause, " if finding.primary else ""
-    explains = "" if finding.explains_mib is None else f", explains {mib(finding.explains_mib)}"
-    page.say(f"{finding.title} ({primary}{finding.certainty}{explains})", first=f"{finding.rule}  ")
+    explains = () if finding.explains_mib is None else (f"explains {mib(finding.explains_mib)}",)
+    about = ", ".join((*causes.standing(finding), *explains))
+    page.say(f"{finding.title}{f' ({about})' if about else ''}", first=f"{finding.rule}  ")
     page.say(finding.text, 4)
     if finding.measures:
         page.say(", ".join(measure(key, value) for key, value in finding.measures.items()), 4, "Measured: ")

@@ -212,28 +212,33 @@ def tried(following: NextTime) -> str:
 
 
 def step_outcomes(steps: Sequence[ActionStep]) -> tuple[str, ...]:
-    """What each step did. A reason that several share stands in full once, at the first of them that kills."""
+    """What each step did. A reason that several share stands in full once, at the first of them that kills.
+
+    Those after it name it; those before it (a sleep between two kills) give none, so that nobody is sent ahead.
+    """
     told: dict[tuple[str, str], str] = {}
     for step in sorted(steps, key=lambda step: step.tool is None):
         if step.because:
             told.setdefault((step.ran, step.because), step.id)
     outcomes: list[str] = []
+    passed: set[str] = set()
     for step in steps:
+        passed.add(step.id)
         first = told.get((step.ran, step.because), step.id)
-        outcomes.append(step_outcome(step, "" if first == step.id else first))
+        outcomes.append(step_outcome(step, "" if first == step.id else first if first in passed else None))
     return tuple(outcomes)
 
 
-def step_outcome(step: ActionStep, reason_as: str = "") -> str:
+def step_outcome(step: ActionStep, reason_at: str | None = "") -> str:
     """What a step did, in sentences; nothing is said of a list that is empty because nothing is known.
 
-    ``reason_as`` names the step that gives the same reason in full.
+    ``reason_at`` names the step before it that gives the reason in full; empty: this one; ``None``: one after it.
     """
     ran = word(RAN_WORDS, step.ran)
-    if reason_as:
-        ran = ran if step.ran == "yes" else f"{ran}, for the same reason as {reason_as}"
-    elif step.because:
-        ran = f"{ran}: {step.because}"
+    if reason_at == "":
+        ran = f"{ran}: {step.because}" if step.because else ran
+    elif reason_at is not None and step.ran != "yes":
+        ran = f"{ran}, for the same reason as {reason_at}"
     parts = [sentence(ran), *_hits(step)]
     if step.collateral:
         parts.append(f"Also hit, though not part of it: {pid_set(step.collateral)}.")

@@ -35,6 +35,7 @@ def gap_rows(incident: Incident, cause_found: bool) -> Iterator[Row]:
                 "host": incident.host_id(host),
                 "gpus": [],
                 "source": source,
+                "lacks": lacks(incident, host, source),
                 "needed_for": NEEDED_FOR[source],
                 "collect": COLLECT[source],
                 "memory_held": held,
@@ -58,6 +59,16 @@ def missing_sources(incident: Incident, host: str) -> Sequence[str]:
     if incident.last_action(host) is None:
         missing.append("kill commands")
     return missing
+
+
+def lacks(incident: Incident, host: str, source: str) -> str:
+    """The missing class in words: of what was read in part, or only before, a reader would think that it is there."""
+    look = incident.newest(host)
+    read = [seen for seen in incident.parsed.coverage if seen.at.host == host and seen.source == source]
+    looks = {seen.at.look for seen in read if seen.outcome in ("ok", "truncated")}
+    if not looks or look is None:
+        return source
+    return f"{source} (read in part)" if look.id in looks else f"{source} (none in the newest look)"
 
 
 def memory_held(incident: Incident, host: str) -> bool | None:

@@ -406,6 +406,7 @@ GAP = Table(
     COMMON
     | {
         "source": Column(TEXT, "the class of evidence"),
+        "lacks": Column(TEXT, "the same in words, which say so where some of it was read"),
         "needed_for": Column(TEXTS, "rules that stay unknown without it"),
         "collect": Column(TEXT, "the one command that gets it"),
         "memory_held": Column(FLAG, "the newest figure is above what the driver keeps, or there is none"),

@@ -109,11 +109,17 @@ def _step(number: int, tool: str | None, because: str) -> ActionStep:
 
 
 def test_a_shared_reason_is_told_once_and_where_it_matters() -> None:
-    steps = (_step(2, None, "the shell died"), _step(3, "fuser", "the shell died"), _step(4, None, "never asked"))
+    steps = (
+        _step(2, None, "the shell died"),
+        _step(3, "fuser", "the shell died"),
+        _step(4, None, "never asked"),
+        _step(5, "pkill", "the shell died"),
+    )
     assert text.step_outcomes(steps) == (
-        "Did not run, for the same reason as A1.3.",
+        "Did not run.",
         "Did not run: the shell died.",
         "Did not run: never asked.",
+        "Did not run, for the same reason as A1.3.",
     )
 
 
