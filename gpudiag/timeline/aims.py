@@ -172,7 +172,8 @@ def _survived(step: StepView, action: ActionView, life: Life, census: Census) ->
     later = [seen.look for seen in life.sightings.values() if seen.look.position > action.slot]
     # Who waits without being interruptible has the signal and cannot leave: that he is there says nothing.
     waits = bool(later) and life.sightings[later[-1].id].first("state") == "D"
-    return bool(later) and not waits and census.alive(life, later[-1]) is True
+    newest = census.newest_look(life.host)
+    return bool(later) and not waits and newest is not None and census.alive(life, newest) is True
 
 
 def _came_later(step: StepView, action: ActionView, life: Life, census: Census) -> bool:

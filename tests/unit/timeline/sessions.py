@@ -26,7 +26,7 @@ def aux(*rows: tuple[User, int, str]) -> str:
 
 def ef(*rows: tuple[User, int, int, str]) -> str:
     """``ps -ef``: (user, PID, parent, command line)."""
-    return EF + "".join(f"{user:<8} {pid:>7} {ppid:>7}  3 09:00 ?  00:01:20 {line}\n" for user, pid, ppid, line in rows)
+    return EF + "".join(f"{user:<8} {pid:>7} {ppid:>7}  3 08:01 ?  00:01:20 {line}\n" for user, pid, ppid, line in rows)
 
 
 def smi(booked: Booked, used: int | None = None) -> str:
