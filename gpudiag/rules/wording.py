@@ -56,7 +56,7 @@ class Group:
             values.sort(key=lambda value: natural(str(value)))
         if name == "pids":
             values = numbers_in_runs(values)
-        if name == "names":
+        elif name != "steps" and all(isinstance(value, str) for value in values):
             values = names_in_runs(values)
         return _listed(values) if values else None
 
