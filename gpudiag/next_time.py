@@ -10,7 +10,8 @@ safest wins; safe is what still names the right processes when PIDs, titles and 
 4. an anchored pattern over the titles: whoever is titled like that is hit, so it is right only for this table;
 5. each PID with a check that it is still the same process: exact, and of use for this incident only.
 
-What a recorded command has tried in vain is not proposed again, in whatever spelling.
+Where the safest names numbers of this run, the first that names none stands beside it. What a recorded command has tried
+in vain is not proposed again, in whatever spelling.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Candidate:
 
     command: str
     because: str
+    of_this_run: bool = False
+    """It names numbers that the next run does not have."""
     replayed: str | None = None
     """What is replayed in its place: the same command without the checks in front, which the table fulfils."""
 
@@ -77,11 +80,25 @@ def find_next_time(incident: Incident, by_pid: ByPid) -> Found:
     if not scene.world.complete:
         return Found(None, NO_TABLE)
     tried = _tried(incident, scene, family)
-    for candidate in _candidates(incident, scene, family, list(members.values()), by_pid):
-        if _is_clean(stage, scene, family, members, candidate, tried):
-            hit = tuple(sorted(members))
-            return Found(NextTime(command=candidate.command, matches=hit, misses=(), because=candidate.because), None)
-    return Found(None, NONE_CLEAN)
+    candidates = _candidates(incident, scene, family, list(members.values()), by_pid)
+    clean = (one for one in candidates if _is_clean(stage, scene, family, members, one, tried))
+    first = next(clean, None)
+    if first is None:
+        return Found(None, NONE_CLEAN)
+    again = next((one for one in clean if not one.of_this_run), None) if first.of_this_run else None
+    return Found(_proposal(first, again, tuple(sorted(members))), None)
+
+
+def _proposal(first: Candidate, again: Candidate | None, hit: tuple[int, ...]) -> NextTime:
+    return NextTime(
+        command=first.command,
+        matches=hit,
+        misses=(),
+        because=first.because,
+        of_this_run=first.of_this_run,
+        again=again.command if again is not None else None,
+        again_because=again.because if again is not None else "",
+    )
 
 
 def _aimed_at(stage: Stage) -> Family | None:
@@ -111,7 +128,8 @@ def _candidates(
         yield Candidate(
             "; ".join(by_pid(incident, life, "KILL") for life in ordered),
             "no group, session or pattern covers exactly this server, so its processes have to be named one by one, "
-            "each with a check that it is still the same; next time read them again",
+            "each with a check that it is still the same",
+            of_this_run=True,
             replayed=f"kill -KILL {' '.join(str(life.pid) for life in ordered)}",
         )
 
@@ -141,6 +159,7 @@ def _groups(members: Sequence[Life]) -> Iterator[Candidate]:
         yield Candidate(
             f"kill -s KILL -- {' '.join(f'-{group}' for group in known)}",
             f"{what} every member after the first process died; read it before stopping: ps -o pgid= -p PID",
+            of_this_run=True,
         )
 
 
@@ -152,6 +171,7 @@ def _session(members: Sequence[Life]) -> Iterator[Candidate]:
             f"pkill -KILL -s {session}",
             "all its processes are of one session, whatever they are called; read it before stopping: "
             "ps -o sid= -p PID",
+            of_this_run=True,
         )
 
 

@@ -426,6 +426,11 @@ class NextTime(_Model):
     matches: tuple[int, ...] = ()
     misses: tuple[int, ...] = ()
     because: str = ""
+    of_this_run: bool = False
+    """It names PIDs, groups or a session of this run: those of another run have to be read first."""
+    again: str | None = None
+    """Beside a command of this run: one that names none of its numbers and would have hit the same processes."""
+    again_because: str = ""
 
 
 class Plan(_Model):

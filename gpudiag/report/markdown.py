@@ -33,6 +33,7 @@ from gpudiag.report.text import (
     step_outcomes,
     titled,
     tried,
+    tried_again,
     when,
     why,
     word,
@@ -348,6 +349,9 @@ def _next_time(view: View, _: Detail) -> Iterator[str]:
         return
     yield _commands(following.command)
     yield _text(tried(following))
+    if following.again is not None:
+        yield _commands(following.again)
+        yield _text(tried_again(following))
 
 
 def _evidence(view: View, detail: Detail) -> Iterator[str]:

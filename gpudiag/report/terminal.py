@@ -38,6 +38,7 @@ from gpudiag.report.text import (
     step_outcomes,
     titled,
     tried,
+    tried_again,
     when,
     word,
 )
@@ -273,6 +274,9 @@ def _next_time(page: Page, view: View) -> None:
         return
     page.command(following.command, 4)
     page.say(tried(following))
+    if following.again is not None:
+        page.command(following.again, 4)
+        page.say(tried_again(following))
 
 
 def _sources(page: Page, view: View) -> None:

@@ -208,7 +208,14 @@ def tried(following: NextTime) -> str:
     """What the command for next time does to the recorded processes, and why it is that one."""
     matches = pid_set(following.matches) or "none of them"
     misses = f" and misses {pid_set(following.misses)}" if following.misses else ""
-    return f"Tried on the recorded processes, it hits {matches}{misses}. {statement(following.because)}".strip()
+    numbers = "Its numbers are those of this run; the next run has others. " if following.of_this_run else ""
+    did = f"Tried on the recorded processes, it hits {matches}{misses}. {statement(following.because)}"
+    return f"{numbers}{did}".strip()
+
+
+def tried_again(following: NextTime) -> str:
+    """The same of the command that names no number of this run."""
+    return f"This one names no number and hits the same. {statement(following.again_because)}".strip()
 
 
 def step_outcomes(steps: Sequence[ActionStep]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -109,3 +110,26 @@ def test_no_command_is_called_clean_if_all_were_tried(tmp_path: Path) -> None:
 def test_nothing_was_aimed_at(tmp_path: Path) -> None:
     made = plan(write(tmp_path, VLLM))
     assert (made.next_time, made.no_next_time) == (None, None)
+
+
+def test_numbers_of_this_run_are_said_to_be_that(tmp_path: Path) -> None:
+    report = explain([write(tmp_path, VLLM)], [StatedKill("kill -9 500", None)])
+    following = report.plan.next_time
+    assert following is not None
+    assert following.of_this_run
+    for drawn in (terminal.render(report), markdown.render(report), html.render(report)):
+        assert "Its numbers are those of this run" in drawn
+
+
+def test_a_command_without_numbers_stands_beside_one_with_them(tmp_path: Path) -> None:
+    rows = [replace(row, group=502, session=502) for row in (*titled(502, 503), Row(504, API, 502, 502))]
+    report = explain([write(tmp_path, rows)], [StatedKill("kill -9 502", None)])
+    following = report.plan.next_time
+    assert following is not None
+    assert following.command == "kill -s KILL -- -502"
+    assert following.again is not None
+    assert following.again.startswith("pkill -KILL")
+    assert not re.search(r"\b50[0-9]\b", following.again)
+    assert set(ask(tmp_path, following.again).hit) == set(following.matches)
+    for drawn in (terminal.render(report), markdown.render(report), html.render(report)):
+        assert "This one names no number and hits the same" in drawn
