@@ -177,9 +177,12 @@ def _survived(step: StepView, action: ActionView, life: Life, census: Census) ->
 
 
 def _came_later(step: StepView, action: ActionView, life: Life, census: Census) -> bool:
-    """Only looks after a SIGKILL to its number show it, and it lives: the number was given out again."""
+    """Only looks after a SIGKILL to its number show it, and it lives: the number was given out again.
+
+    When a stated command ran is somebody's word: it may be that of a look before it.
+    """
     seen_before = any(seen.look.position < action.slot for seen in life.sightings.values())
-    return not seen_before and _survived(step, action, life, census)
+    return action.action.source != "stated" and not seen_before and _survived(step, action, life, census)
 
 
 def _of_one_owner(keys: frozenset[Key], lives: Sequence[Life], action: ActionView) -> frozenset[Key]:
