@@ -233,7 +233,10 @@ def simulate(
     ] = None,
     over: Annotated[Way | None, typer.Option(help="It is given to ssh: the login shell runs it.")] = None,
     user: Annotated[
-        str | None, typer.Option(metavar="USER", help="Who gives it. Default: who took the look, else root.")
+        str | None,
+        typer.Option(
+            metavar="USER", help="Who gives it. Default: whose prompt the evidence shows, else who looked, else root."
+        ),
     ] = None,
     family: Annotated[
         str | None, typer.Option(metavar="ID", help="The server that is meant, as the report names it: F2.")

@@ -227,7 +227,7 @@ def _is_clean(
         effect = effect_of(asked, scene, owner, stage.book)
         if any(shape in tried for step in effect.replay.steps if (shape := _shape(step)) is not None):
             return False
-        pick = Pick(family, effect, members, True, False)
+        pick = Pick(family, effect, members, True)
         if judge(pick, parts_of(stage, pick))[0] != CLEAN:
             return False
     return True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpudiag.evidence.exhibit import Input
 from gpudiag.explain import read_evidence
 from gpudiag.report.simulation import Simulation
 from gpudiag.rules.book import Book
@@ -39,9 +40,9 @@ def simulate(commands: Sequence[str], paths: Sequence[Path], question: Question)
 
     Raises ``Unreadable`` if an input cannot be used, and ``NoSuchServerError``.
     """
-    _, parsed = read_evidence(paths)
+    inputs, parsed = read_evidence(paths)
     engines = load_engines()
-    stage = Stage(build_incident(parsed, Book(engines)), engines)
+    stage = Stage(build_incident(parsed, Book(engines)), engines, _prompts(inputs))
     return tuple(simulate_one(stage, command, question) for command in commands)
 
 
@@ -59,6 +60,12 @@ def simulate_one(stage: Stage, command: str, question: Question) -> Simulation:
         shown = ", ".join(f"{pick.family.id} (root PID {pick.family.root_pid or 'not known'})" for pick in picks[:20])
         raise NoSuchServerError(f"the evidence shows no such server; it shows {shown or 'none'}.")
     return describe(stage, asked, chosen[0]) if len(chosen) == 1 else undecided_server(stage, asked, chosen)
+
+
+def _prompts(inputs: Sequence[Input]) -> dict[str, str]:
+    """Whose prompt each look was typed at; the last one where somebody became another user."""
+    exhibits = (exhibit for item in inputs for exhibit in item.exhibits)
+    return {exhibit.look: exhibit.user for exhibit in exhibits if exhibit.look is not None and exhibit.user is not None}
 
 
 def _script_text(stage: Stage, command: str) -> str | None:

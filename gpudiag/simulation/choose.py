@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gpudiag.model import Citation, KillAction
 from gpudiag.simulation.command import Asked, caller_of
@@ -47,8 +48,8 @@ class Pick:
     members: dict[int, Life]
     aimed: bool
     """The command names it, or hits what it names."""
-    assumed_user: bool
-    """Nobody said who gives the command."""
+    whose: Literal["stated", "prompt", "look", "assumed"] = "stated"
+    """What tells who gives the command: the person, the prompt in the evidence, the look, or nothing."""
 
     @property
     def scene(self) -> Scene:
@@ -72,7 +73,8 @@ def picks_of(stage: Stage, asked: Asked, user: str | None, wanted: Wanted) -> tu
     done: set[str] = set()
     for look in looks_to_judge(stage.incident, stage.families, wanted.look):
         scene = scene_of(stage.incident, look)
-        caller = caller_of(user or scene.user or ASSUMED_USER, scene.world)
+        prompt = stage.prompts.get(look.id)
+        caller = caller_of(user or prompt or scene.user or ASSUMED_USER, scene.world)
         effect = effect_of(asked, scene, caller, stage.book)
         hit = [life for pid, life in scene.lives.items() if effect.reached(pid) is True or pid == wanted.pid]
         named = _named(effect)
@@ -84,8 +86,14 @@ def picks_of(stage: Stage, asked: Asked, user: str | None, wanted: Wanted) -> tu
             if members and own is look and family.id not in done:
                 done.add(family.id)
                 aimed = family.id in aims.targets
-                found.append(Pick(family, effect, members, aimed, user is None and scene.user is None))
+                found.append(Pick(family, effect, members, aimed, _whose(user, prompt, scene.user)))
     return tuple(found)
+
+
+def _whose(user: str | None, prompt: str | None, looked: str | None) -> Literal["stated", "prompt", "look", "assumed"]:
+    if user is not None:
+        return "stated"
+    return "prompt" if prompt is not None else "assumed" if looked is None else "look"
 
 
 def _look_of(stage: Stage, family: Family, look: Look, named: Sequence[Life]) -> Look | None:

@@ -243,8 +243,13 @@ def _notes(pick: Pick, parts: Parts) -> list[str]:
         for step in effect.replay.steps
         if step.selection is not None and step.ran is not False and step.selection.complaints
     ]
-    if pick.assumed_user:
+    if pick.whose == "assumed":
         notes.append(f"who gives the command is not known: taken as {ASSUMED_USER}, --user tells it")
+    if pick.whose == "prompt":
+        who = effect.caller.user
+        notes.append(
+            f"commands in the evidence are given by {who}, so this one is taken as theirs; --user names another"
+        )
     if not effect.scene.world.complete:
         notes.append("the look has no table of all processes: there may be more of the server, and others that are hit")
     if parts.shells and not own_session_dies(effect):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpudiag.rules.book import Book
@@ -29,6 +29,8 @@ class Stage:
 
     incident: Incident
     engines: tuple[Engine, ...]
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Whose prompt each look was typed at: ``ubuntu@host:~$``. A ``sudo`` in the line changes nobody's prompt."""
 
     @cached_property
     def book(self) -> Book:

@@ -219,3 +219,35 @@ def test_whatever_is_in_the_group_that_the_server_leads_is_of_it(tmp_path: Path)
     orphan = Row(504, "helper --of nobody knows", 1, 500)
     answer = ask(write(tmp_path, (*VLLM, orphan)), "kill -9 500 501 502 503")
     assert (answer.verdict, answer.survivors) == ("not_clean", (504,))
+
+
+PROMPTED = """{who}@gpu-box:~$ sudo nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv
+pid, process_name, used_gpu_memory [MiB]
+4242, trainer, 4096 MiB
+{who}@gpu-box:~$ sudo ps -eo pid,ppid,pgid,sid,user:20,stat,args
+    PID    PPID    PGID     SID USER                 STAT COMMAND
+      1       0       1       1 root                 Ss   /sbin/init
+   4242       1    4242    4242 alice                Rl   trainer --steps 9000
+   4400    4300    4400    4300 root                 R+   ps -eo pid,ppid,pgid,sid,user:20,stat,args
+"""
+
+
+@pytest.mark.parametrize(
+    ("who", "user", "not_permitted", "told"),
+    [
+        ("ubuntu", None, True, "given by ubuntu"),
+        ("alice", None, False, "given by alice"),
+        ("root", None, False, "given by root"),
+        ("ubuntu", "alice", False, None),
+    ],
+)
+def test_the_user_of_the_prompt_gives_the_command(
+    tmp_path: Path, who: str, user: str | None, not_permitted: bool, told: str | None
+) -> None:
+    session = tmp_path / "session.txt"
+    session.write_text(PROMPTED.format(who=who))
+    answer = ask(session, "kill -9 4242", user=user)
+    assert (answer.survivors == (4242,)) is not_permitted
+    notes = [note for note in answer.notes if "commands in the evidence" in note]
+    assert [told in note for note in notes if told] == ([True] if told else [])
+    assert len(notes) == (told is not None)
