@@ -10,8 +10,8 @@ safest wins; safe is what still names the right processes when PIDs, titles and 
 4. an anchored pattern over the titles: whoever is titled like that is hit, so it is right only for this table;
 5. each PID with a check that it is still the same process: exact, and of use for this incident only.
 
-Where the safest names numbers of this run, the first that names none stands beside it. What a recorded command has tried
-in vain is not proposed again, in whatever spelling.
+Where the safest names numbers of this run, the first that names none stands beside it. What a recorded command has
+tried in vain is not proposed again, in whatever spelling.
 """
 
 from __future__ import annotations

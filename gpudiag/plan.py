@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from gpudiag.next_time import find_next_time
 from gpudiag.own_stop import kept_pids, own_stops, why_kept
+from gpudiag.ranges import number_ranges
 from gpudiag.redact.hint import REDACTED
 from gpudiag.redact.redactor import Redactor
 from gpudiag.report.contract import KeepEntry, KillEntry, Plan, StopFirst, ThenEntry
@@ -477,7 +478,7 @@ def _wait_for(incident: Incident, going: Sequence[Expected]) -> Iterator[ThenEnt
     for because in dict.fromkeys(expected.fate.because for expected in holding):
         own = [expected for expected in holding if expected.fate.because == because]
         seconds = max(1, math.ceil(max(expected.left_s or 0 for expected in own)))
-        pids = ", ".join(str(expected.life.pid) for expected in own)
+        pids = number_ranges(sorted(expected.life.pid for expected in own))
         yield ThenEntry(
             kind="wait",
             command=f"sleep {seconds}; {VERIFY}",
@@ -513,7 +514,7 @@ def _unseen_parents(incident: Incident, rows: dict[str, Row]) -> Iterator[ThenEn
 def _wait(leaving: Sequence[Row], *, sure: bool) -> ThenEntry:
     expected = [row["expected_release_s"] for row in leaving if isinstance(row["expected_release_s"], float)]
     seconds = f"about {max(expected):.0f} s" if expected else "up to half a minute"
-    pids = ", ".join(str(row["pid"]) for row in leaving)
+    pids = number_ranges(sorted(row["pid"] for row in leaving if isinstance(row["pid"], int)))
     takes = "takes" if sure else "may take"
     return ThenEntry(
         kind="wait",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudiag.ranges import number_ranges
 from gpudiag.timeline.gpus import Gpu
 from gpudiag.timeline.inheritance import Inheritance
 from gpudiag.timeline.lives import UNKNOWN_GPU, Census, Key, Life
@@ -67,7 +68,7 @@ def close_ledger(
     rest = figure.used_mib - sum(entry.mib for entry in entries)
     unplaced = [x.pid for x in census.lives if look.id in x.sightings and UNKNOWN_GPU in x.sightings[look.id].held()]
     if unplaced:
-        listed = f"the process list does not say on which GPU or how much: {', '.join(map(str, unplaced))}"
+        listed = f"the process list does not say on which GPU or how much: {number_ranges(sorted(unplaced))}"
         entries.append(Entry("unattributed", None, rest, (), listed))
     elif list_seen:
         left = _rest(rest, driver_bound_mib(figure.used_mib, len(entries), pinned), figure)
@@ -82,7 +83,11 @@ def close_ledger(
 def _entry(life: Life, mib: float, present: bool | None, item: Inheritance | None, *, reported: bool) -> Entry:
     if present is False:
         heirs = item.heirs if item is not None else ()
-        held = "; " + ", ".join(str(heir.pid) for heir in heirs) + " still has its device files open" if heirs else ""
+        held = (
+            "; " + number_ranges(sorted(heir.pid for heir in heirs)) + " still has its device files open"
+            if heirs
+            else ""
+        )
         return Entry("dead_process", life, mib, heirs, f"the driver books it on PID {life.pid}, which is gone{held}")
     if reported:
         return Entry("process", life, mib, (), "a server's out-of-memory message names this process with its memory")
@@ -102,7 +107,7 @@ def _has_open(item: Inheritance, gpu: Gpu) -> bool:
 def _kept_by(entry: Entry, items: Sequence[Inheritance]) -> Entry:
     """What no listed process accounts for, where a dead one's children have the device open."""
     heirs = tuple(heir for item in items for heir in item.heirs)
-    named = ", ".join(str(heir.pid) for heir in heirs)
+    named = number_ranges(sorted(heir.pid for heir in heirs))
     because = f"in no list; the device files of the dead {items[0].dead.pid} are still open in {named}"
     return Entry("dead_process", items[0].dead, entry.mib, heirs, because)
 
