@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gpudiag.timeline.commands import no_such_process
+from gpudiag.timeline.messages import no_such_process
 
 PID = 2**22 + 1
 """Beyond the largest number that the kernel gives out."""

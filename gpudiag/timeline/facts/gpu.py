@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudiag.timeline.facts.baseline import above_baseline
+from gpudiag.timeline.facts.holder import kill_age, within_expected
 from gpudiag.timeline.facts.rows import Row
 from gpudiag.timeline.facts.told import told_columns
 from gpudiag.timeline.facts.unlisted import is_unlisted_orphan
 from gpudiag.timeline.incident import Incident
 from gpudiag.timeline.ledger import Ledger
-from gpudiag.timeline.lives import NOT_FOUND
+from gpudiag.timeline.lives import NOT_FOUND, Life
 from gpudiag.timeline.order import Look
-from gpudiag.timeline.samples import driver_bound_mib
+from gpudiag.timeline.samples import driver_bound_mib, expected_release_s
 
 
 def gpu_rows(incident: Incident) -> Iterator[Row]:
@@ -49,8 +50,24 @@ def _row(incident: Incident, gpu_id: str, host: str, look: Look, ledger: Ledger)
         "handles_complete": handles_complete(incident, look),
         "open_by_count": _open_by(incident, look),
         "explained": _is_explained(ledger) if seen else None,
+        "releasing": _is_releasing(incident, ledger),
         "action_seen": incident.last_action(host) is not None,
     }
+
+
+def _is_releasing(incident: Incident, ledger: Ledger) -> bool:
+    """SIGKILL has reached one to whom memory is booked there, and it is not shown to take longer than a release may."""
+    lives = [entry.life for entry in ledger.entries if entry.life is not None]
+    return any(_leaves_in_time(incident, life) for life in lives)
+
+
+def _leaves_in_time(incident: Incident, life: Life) -> bool:
+    if incident.kill_delivered(life)[0] is not True:
+        return False
+    in_time = within_expected(kill_age(incident, life), expected_release_s(life.integer("rss_shmem_kib")))
+    seen = incident.seen_now(life)
+    # Who is alive with SIGKILL on it may be stuck; a zombie is on its way as long as nothing shows that it is late.
+    return in_time is not False if seen is not None and seen.zombie else in_time is True
 
 
 def _left_inside(incident: Incident, host: str) -> bool:

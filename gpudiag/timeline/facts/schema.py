@@ -255,6 +255,7 @@ GPU = Table(
             FLAG, "all descriptors and mappings of all processes and threads were read, as root"
         ),
         "open_by_count": Column(COUNT, "processes that have a device file open or mapped, monitors aside"),
+        "releasing": Column(FLAG, "SIGKILL reached a holder of memory on it, no longer ago than a release may take"),
         "explained": Column(FLAG, "every MiB above the driver's bound has an owner, who lives or whose heirs do"),
         "action_seen": Column(FLAG, "some kill command is known"),
         "utilisation_pct": Column(NUMBER, "utilisation in per cent, as last read"),
