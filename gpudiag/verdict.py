@@ -306,7 +306,8 @@ def _somebody_elses(row: Row | None) -> bool:
     """Shown to be another user's, a running server's, or a job that was started after the commands."""
     if row is None:
         return False
-    running = row["root_alive"] is True and row["target_family"] is not True
+    # A rank beside one that a command picked is of the job that was meant, though its server runs.
+    running = row["root_alive"] is True and row["peer_pid"] is None
     return row["other_tenant"] is True or running or row["newer_than_actions"] is True
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from gpudiag.report.escape import NOT_AS_SHOWN, visible
+from gpudiag.report.fold import fold
 from gpudiag.report.text import bounded, plural
 
 T = TypeVar("T")
@@ -45,11 +46,18 @@ class Page:
             self._lines.append(f"{' ' * indent}{head if index == 0 else ' ' * hang}{line}")
 
     def command(self, text: str, indent: int = 6) -> None:
-        """A command on a line of its own, whole."""
+        """A command that somebody else wrote, on a line of its own, whole."""
         shown = visible(text)
         self._lines.append(f"{' ' * indent}{shown}")
         if shown != text:
             self.say(NOT_AS_SHOWN, indent)
+
+    def to_paste(self, text: str, indent: int = 6) -> None:
+        """A command of the plan: where the page is narrower, on lines that a shell reads as one."""
+        if visible(text) != text:
+            self.command(text, indent)
+            return
+        self._lines.extend(f"{' ' * indent}{line}" for line in fold(text, self.width - indent))
 
     def rows(self, items: Iterable[T], draw: Callable[[T], None], noun: str) -> None:
         """At most ROW_CAP rows, and how many there are more."""

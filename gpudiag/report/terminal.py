@@ -55,7 +55,7 @@ _OUTCOME_COLOURS: Final = {
 
 
 def render(report: Report, width: int = 80, colour: bool = False) -> str:
-    """The report as text. No line is wider than ``width`` but commands, which are never broken."""
+    """The report as text. No line is wider than ``width`` but commands that cannot be broken without harm."""
     page = Page(max(width, MIN_WIDTH), colour)
     view = View(report)
     for section in _SECTIONS:
@@ -117,7 +117,7 @@ def _plan(page: Page, view: View) -> None:
         for stop in plan.stop_first:
             where = view.stop_place(stop)
             page.say(f"{word({}, stop.kind)} {stop.id}{f' ({where})' if where else ''}", 4)
-            page.command(stop.command)
+            page.to_paste(stop.command)
     page.say(view.kill_line())
     groups = view.kill_groups()
     for group in groups:
@@ -139,7 +139,7 @@ def _commands(page: Page, view: View, group: KillGroup) -> None:
     where = view.place(group.host, group.run_in)
     page.say(f"Paste{f' {where}' if where else ''}:")
     for command in group.commands:
-        page.command(command)
+        page.to_paste(command)
     if check := common_check(group.entries):
         page.say(f"For all {len(group.entries)}: {check}.")
 
@@ -159,7 +159,7 @@ def _then(page: Page, then: ThenEntry) -> None:
     kind = word(THEN_WORDS, then.kind)
     page.say(f"{kind}: {then.because}" if then.because else kind, 4)
     if then.command:
-        page.command(then.command)
+        page.to_paste(then.command)
 
 
 def _actions(page: Page, view: View) -> None:
@@ -260,7 +260,7 @@ def _unknown(page: Page, view: View) -> None:
         for rule in ask.rules:
             page.say(titled(rule.rule, rule.title), 4)
         page.say("To find out:")
-        page.command(ask.collect)
+        page.to_paste(ask.collect)
 
 
 def _next_time(page: Page, view: View) -> None:
@@ -272,10 +272,10 @@ def _next_time(page: Page, view: View) -> None:
     if following is None:
         page.say(f"No command is proposed: {without}.")
         return
-    page.command(following.command, 4)
+    page.to_paste(following.command, 4)
     page.say(tried(following))
     if following.again is not None:
-        page.command(following.again, 4)
+        page.to_paste(following.again, 4)
         page.say(tried_again(following))
 
 
