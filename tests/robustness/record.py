@@ -52,6 +52,7 @@ class Record:
 
     def add(self, what: str, tried: int, seen: str, test: str) -> None:
         """Several calls of one class add up; what was seen is that of the last one."""
+        assert any(test.startswith(f"test_{area}") for area in AREAS), f"{test} is of no area of the table"
         before = self.rows.get(what)
         assert before is None or before.test == test, f"{what!r} is counted by {before and before.test} and by {test}"
         self.rows[what] = Row(what, tried + (before.tried if before is not None else 0), seen, test)
