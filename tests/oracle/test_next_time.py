@@ -194,7 +194,18 @@ def test_it_ends_the_server_and_nobody_else(
 
 
 @pytest.mark.parametrize(
-    "command", ["pkill -9 -f vllm.entrypoints", "pkill -9 -f VLLM::", "kill -9 -- -{0}", "kill -9 {1}; pkill -9 -f TP1"]
+    "command",
+    [
+        "pkill -9 -f vllm.entrypoints",
+        "pkill -9 -f VLLM::",
+        "kill -9 -- -{0}",
+        "kill -9 {1}; pkill -9 -f TP1",
+        "kill -s KILL -- -$(pgrep -o -f ^/usr/bin/python3)",
+        'kill -9 -- "-$(pgrep -o -f ^/usr/bin/python3)"',
+        "P=$(pgrep -f ^/usr/bin/python3); kill -9 -- -$P",
+        "kill -9 -- -$(pgrep -f Worker_TP0)",
+        "for p in $(pgrep -f ^/usr/bin/python3); do kill -9 -- -$p; done",
+    ],
 )
 def test_what_was_said_is_what_happens(
     command: str, stage: Callable[[tuple[Spec, ...]], Stage], tmp_path: Path
@@ -204,4 +215,8 @@ def test_what_was_said_is_what_happens(
     words = command.format(*(real.pids[number] for number in sorted(real.pids)))
     (answer,) = simulate([words], [tmp_path], Question(run_by="bash", user="root"))
     hit = {number for number, pid in real.pids.items() if pid in answer.hit}
-    assert real.run("bash", words) == set(range(len(OWN_GROUP))) - hit
+    open_ = {number for number, pid in real.pids.items() if pid in answer.undecided}
+    ended = set(range(len(OWN_GROUP))) - real.run("bash", words)
+    assert hit <= ended <= hit | open_
+    # Of several that began in one second ps does not tell the oldest.
+    assert not open_ or "-o" in command

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpudiag.shell.lines import HOLE, Substitution, Word
+from gpudiag.shell.lines import FIRST_LIST_HOLE, HOLE, Substitution, Word
 from gpudiag.shell.quoting import show_holes
 from gpudiag.shell.selection import Selection, Verdict
 from gpudiag.shell.tools.common import all_of, any_of, permitted, refused, unknown
@@ -15,6 +15,8 @@ from gpudiag.shell.tools.kill_dialects import DIALECTS, Request
 from gpudiag.shell.tools.listing import Looking, empty, listed, pattern_of
 from gpudiag.shell.world import Caller, Candidate, World
 
+_LIST = chr(FIRST_LIST_HOLE)
+"""The template of a word that is one list and nothing else."""
 _WEIGHT = {True: 2, None: 1, False: 0}
 _NEVER = "the list is empty, so it does not run at all"
 _USAGE = "kill: usage: no process is named"
@@ -101,14 +103,22 @@ class _Lists:
     """PIDs that other commands print for this one."""
 
     def __init__(self, words: Sequence[Word], fed_by: Substitution | None, look: Looking, calls: Calls) -> None:
-        lists = [one for word in words[1:] for one in word.substitutions]
+        printed = [(word, one) for word in words[1:] for one in word.substitutions]
+        lists = [one for _, one in printed]
         if fed_by is not None and fed_by not in lists:
             lists.append(fed_by)
         self.fed = fed_by is not None
         self.looped = calls.looped
         self.calls = calls
+        around = {id(one): word.template for word, one in printed if one is not fed_by}
         self.made = [
-            _as_one_word(listed(one, look)) if one.quoted and one is not fed_by else listed(one, look) for one in lists
+            _in_its_word(
+                _as_one_word(listed(one, look)) if one.quoted and one is not fed_by else listed(one, look),
+                around.get(id(one), _LIST),
+                look.world,
+                each=self.looped,
+            )
+            for one in lists
         ]
         self.changes_the_code = any(one.in_lines or one.quoted for one in lists)
         """What the shell makes of further lines has an exit code of its own."""
@@ -158,6 +168,29 @@ def _as_one_word(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     answer = False if sum(one.selected is True for one in verdicts) > 1 else None
     because = "the list stands in quotes: several PIDs are one argument, which is no number"
     return tuple(one if one.selected is False else replace(one, selected=answer, because=because) for one in verdicts)
+
+
+def _in_its_word(verdicts: tuple[Verdict, ...], template: str, world: World, *, each: bool) -> tuple[Verdict, ...]:
+    """Who is meant where the list is a part of its word: ``-$(pgrep -o x)`` is the process group of the one listed.
+
+    ``each``: a loop puts each PID into the word; else only the first and the last have the text around them.
+    """
+    if template.strip() == _LIST:
+        return verdicts
+    if template != f"-{_LIST}" or (not each and sum(one.selected is not False for one in verdicts) > 1):
+        because = f"what {show_holes(template)[:40]} makes of the list is not known"
+        return tuple(replace(one, selected=None, because=because) for one in verdicts)
+    leaders = {one.pid: one.selected for one in verdicts if one.selected is not False}
+    groups = {process.pid: process.pgid for process in world.processes}
+    return tuple(_of_group(one, groups.get(one.pid), leaders) for one in verdicts)
+
+
+def _of_group(verdict: Verdict, group: int | None, leaders: dict[int, bool | None]) -> Verdict:
+    if group is None:
+        selected = None if leaders else False
+        return replace(verdict, selected=selected, because="its process group is not recorded")
+    named = leaders.get(group, False)
+    return replace(verdict, selected=named, because=f"its process group {group} is {'' if named else 'not '}named")
 
 
 def _code_of(code: int, xargs: Sequence[str] | None) -> int:
