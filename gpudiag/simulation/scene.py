@@ -143,7 +143,7 @@ def server_look(incident: Incident, family: Family) -> Look | None:
 
 def _is_loss(family: Family, life: Life) -> bool:
     """The end of this member is no everyday event: a helper without a role (a compiler, a probe) comes and goes."""
-    used_gpu = any(seen.bookings or seen.mapped for seen in life.sightings.values())
+    used_gpu = life.used_devices
     return used_gpu or family.engine is None or family.role(life) is not None
 
 

@@ -58,7 +58,7 @@ def _trees(incident: Incident, family: Family) -> list[list[Life]]:
 
 def _has_sign(family: Family, life: Life, top: Life) -> bool:
     """A role or memory. Python's own workers say nothing of whose they are, unless their parent is gone."""
-    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+    if life.used_devices:
         return True
     found = role_of(life.comm, life.cmdline)
     general = found is not None and found[0] in GENERAL

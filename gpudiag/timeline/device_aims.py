@@ -18,6 +18,7 @@ from gpudiag.timeline.daemons import draws
 from gpudiag.timeline.families import Family
 from gpudiag.timeline.gpus import GpuIndex
 from gpudiag.timeline.lives import UNKNOWN_GPU, Key, Life
+from gpudiag.timeline.requests import uses_gpu
 
 _NODE = re.compile(r"/dev/nvidia(\d{1,3})")
 _SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -55,7 +56,7 @@ def meant_by_device(
     """
     steps = [step for step in action.steps if step.may_end and takes_by_device(step)]
     reaches = [(step, _reach(step)) for step in steps]
-    users = [f for f in families if f.host == action.host and any(map(_used_devices, f.members))]
+    users = [f for f in families if f.host == action.host and uses_gpu(f)]
     meant = {
         life.key
         for family in users
@@ -80,7 +81,7 @@ def _takes(step: StepView, reach: Reach, life: Life, gpus: GpuIndex) -> bool:
     if names:
         return bool(names & reach.gpus)
     verdict = step.verdict(life.pid)
-    return verdict is not None and verdict.selected is True and _used_devices(life)
+    return verdict is not None and verdict.selected is True and life.used_devices
 
 
 def _names(life: Life, gpus: GpuIndex) -> set[str]:
@@ -88,10 +89,6 @@ def _names(life: Life, gpus: GpuIndex) -> set[str]:
     held = {gpu for seen in life.sightings.values() for gpu, _ in seen.bookings if gpu != UNKNOWN_GPU}
     found = [gpus.get(gpu) for gpu in held]
     return {str(name) for gpu in found for name in (gpu.index, gpu.uuid, gpu.bus_id) if name is not None}
-
-
-def _used_devices(life: Life) -> bool:
-    return any(seen.bookings or seen.mapped for seen in life.sightings.values())
 
 
 def _reach(step: StepView) -> Reach:

@@ -571,7 +571,7 @@ def _hit(step: StepView, life: Life) -> bool:
 def _of_interest(life: Life, book: RoleBook, log_roles: dict[int, str]) -> bool:
     if life.pid in log_roles:
         return True
-    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+    if life.used_devices:
         return True
     return book.role_of(life.comm, life.cmdline) is not None
 

@@ -142,6 +142,11 @@ class Life:
     """Start on the host's own clock, whole seconds (``Process.started_local_s``)."""
 
     @property
+    def used_devices(self) -> bool:
+        """Some look books device memory on it, or shows a device that it has mapped."""
+        return any(seen.bookings or seen.mapped for seen in self.sightings.values())
+
+    @property
     def key(self) -> Key:
         """Identity within the incident."""
         return (self.host, self.pid, self.start_ticks, self.generation)

@@ -15,7 +15,7 @@ from gpudiag.timeline.lives import Census, Life
 def served(life: Life, census: Census, kinship: Kinship) -> bool:
     """It, or a process that it started, held device memory or had a device mapped."""
     started = [other for other in census.lives if kinship.parent(other) is life]
-    return any(seen.bookings or seen.mapped for one in (life, *started) for seen in one.sightings.values())
+    return any(one.used_devices for one in (life, *started))
 
 
 def strangers(lives: Sequence[Life], census: Census, kinship: Kinship) -> dict[Life, Life]:

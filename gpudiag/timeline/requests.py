@@ -129,4 +129,4 @@ def _none_runs(action: ActionView, services: Services) -> bool:
 
 def uses_gpu(family: Family) -> bool:
     """Some look shows device memory on it, or devices that it maps."""
-    return any(seen.bookings or seen.mapped for life in family.members for seen in life.sightings.values())
+    return any(life.used_devices for life in family.members)

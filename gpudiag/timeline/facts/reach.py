@@ -275,7 +275,7 @@ def device_tie(family: Family, life: Life) -> bool | None:
 
     A root that is called a server only because it has children is not tied: that is true of any launcher.
     """
-    if any(seen.bookings or seen.mapped for seen in life.sightings.values()):
+    if life.used_devices:
         return True
     if family.engine is not None and family.role(life) is not None:
         return True
