@@ -187,8 +187,7 @@ class View:
         if process.user is not None:
             facts.append(f"user {process.user}")
         if process.parent_pid is not None:
-            alive = {True: "", False: " (dead)", None: " (not known whether alive)"}[process.parent_alive]
-            facts.append(f"parent {process.parent_pid}{alive}")
+            facts.append(_parent(process.parent_pid, process.parent_alive))
         return ", ".join(fact for fact in facts if fact)
 
     @cached_property
@@ -355,3 +354,10 @@ def _walk(own: dict[str, ProcessRef], children: dict[str, list[str]], roots: lis
             seen.add(name)
             yield Member(own[name], min(depth, MAX_DEPTH))
             stack.extend((child, depth + 1) for child in reversed(children.get(name, [])))
+
+
+def _parent(pid: int, alive: bool | None) -> str:
+    """``alive``: the process that started it. PID 1 takes the children of the dead, and is alive itself."""
+    if pid == 1:
+        return "parent 1, which took it over from a dead one" if alive is False else "parent 1"
+    return f"parent {pid}" + {True: "", False: " (dead)", None: " (not known whether alive)"}[alive]

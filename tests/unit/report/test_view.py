@@ -144,3 +144,12 @@ def test_a_gpu_that_the_evidence_does_not_tell_apart_has_no_made_up_name() -> No
     base = sample.selfmatch()
     view = View(base.model_copy(update={"gpus": (_gpu(id="node1/gpu?"),)}))
     assert view.gpu_name("node1/gpu?") == view.gpu_name("?") == "GPU not known"
+
+
+def test_pid_1_is_not_called_dead() -> None:
+    """It is the parent now of whom a dead process had started."""
+    report = sample.selfmatch()
+    orphan = next(process for process in report.processes if process.parent_pid == 1)
+    facts = View(report).process_facts
+    assert "took it over from a dead one" in facts(orphan.model_copy(update={"parent_alive": False}))
+    assert facts(orphan.model_copy(update={"parent_alive": None})).endswith("parent 1")
